@@ -21,7 +21,7 @@ from clickhouse_connect import get_client
 
 from machine import Others, core_secs, end_in_order
 from penstock.clients.clickhouse.client import ClickHouse
-from penstock.clients.clickhouse.client import ClickHouseSink as Target
+from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
 from penstock.clients.clusters import Clusters
 from penstock.clients.files.batch_directory import BatchRef
 from penstock.connectors.clickhouse_sink import ClickHouseSink
@@ -74,7 +74,7 @@ def main() -> None:
                 theirs: list[Turn] = []
                 for turn in range(arguments.warm + arguments.repeat):
                     said = {"from": "rows", "table": f"ours_{turn}", "primary_key": "id"}
-                    sink = ClickHouseSink.model_validate(said).reaching(reaching)
+                    sink = ClickHouseSink.model_validate(said).with_clusters(reaching)
                     ref = BatchRef("bench", "sink.bench", "bench", turn, ())
                     our = timed(lambda sink=sink, ref=ref: sink.write(batch, ref), running.pid)  # type: ignore[misc]
                     client.command(f"CREATE TABLE theirs_{turn} AS ours_{turn}")

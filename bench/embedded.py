@@ -20,7 +20,7 @@ from penstock.cli.init import write_project
 from penstock.cli.sample import TOPIC, write_minute
 from penstock.runtime.run.start import start
 from penstock.runtime.spark.session import DEFAULTS, spark_session
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 
 Counter = Callable[[], int]
 """How many rows a job put out; asked after the clock has stopped."""
@@ -45,8 +45,8 @@ def by_hand(spark: SparkSession, project: Path) -> Counter:
 def ours(spark: SparkSession, project: Path) -> Counter:
     """The same hop by Penstock: plan, checkpoint, row counts, atomic directories and all."""
     checked = check(project)
-    manifest = compiled(checked)
-    plan = planned(checked, manifest, select=["orders_clean"])
+    manifest = compile_project(checked)
+    plan = plan_project(checked, manifest, select=["orders_clean"])
     run = start(plan, spark, checked.place, checked.store)
     run.run_once(lambda: time.sleep(0.01))
     (row,) = run.board.snapshot()
@@ -85,7 +85,7 @@ def main() -> None:
         write_project(project, "quickstart")
         for minute in range(FILES):
             write_minute(project, minute, arguments.rows // FILES)
-        spec = compiled(check(project)).spark
+        spec = compile_project(check(project)).spark
         with spark_session(spec, project / ".penstock" / "logs") as spark:
             times: dict[str, list[float]] = {"by hand": [], "ours": []}
             for turn in range(arguments.repeat + 1):

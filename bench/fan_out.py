@@ -36,7 +36,7 @@ from penstock.dev import kafka, processes, registry
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.run.start import start
 from penstock.runtime.spark.session import spark_session
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 
 TOPIC = "events"
 SINKS = {
@@ -62,7 +62,7 @@ class Bench:
         file = self.folder / "bench.yml"
         file.write_text(pipeline(sinks, isolate=isolate), encoding="utf-8")
         checked = check(file)
-        plan = planned(checked, compiled(checked))
+        plan = plan_project(checked, compile_project(checked))
         run = start(plan, self.spark, checked.place, checked.store, environ=checked.environ, clusters=checked.clusters)
         try:
             run.run_once(lambda: time.sleep(0.01))

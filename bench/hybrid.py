@@ -32,7 +32,7 @@ from penstock.dev import clickhouse, kafka, processes
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.run.start import start
 from penstock.runtime.spark.session import spark_session
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 
 FLAT = 1.2
 HEAP = {"spark.driver.memory": "1g"}
@@ -63,11 +63,11 @@ class Bench:
 
     def fill(self, name: str, rows: int, records: int) -> None:
         """A table, and a topic of the same name that goes on where the table ends."""
-        self.server.do(
+        self.server.execute(
             f"CREATE TABLE {name} (id Int64, user_id String, email String, country String, amount Float64, ts Int64)"
             " ENGINE = MergeTree ORDER BY id"
         )
-        self.server.do(
+        self.server.execute(
             f"INSERT INTO {name} SELECT number, concat('user-', toString(number % 10000)), "
             "concat('user', toString(number), '@mail.test'), ['DE', 'FR', 'US', 'JP'][number % 4 + 1], number * 1.5, "
             f"1767225600000 + number FROM numbers({rows})"
@@ -90,7 +90,7 @@ class Bench:
             begun = time.perf_counter()
             with memory.watched():
                 checked = check(home / "bench.yml")
-                plan = planned(checked, compiled(checked))
+                plan = plan_project(checked, compile_project(checked))
                 given = {"environ": checked.environ, "clusters": checked.clusters}
                 run = start(plan, spark, checked.place, checked.store, **given)  # type: ignore[arg-type]
                 try:
@@ -102,7 +102,7 @@ class Bench:
             told = found.selectExpr("count(*)", "count(DISTINCT id)", "max(id)").first()
             assert told == (rows + records, rows + records, rows + records - 1), told
         shutil.rmtree(home)
-        return seconds, memory, run.board.batches("events")
+        return seconds, memory, run.board.batch_count("events")
 
 
 def main() -> None:

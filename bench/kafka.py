@@ -36,14 +36,14 @@ from machine import Memory, Others, end_in_order
 from penstock.clients.jvm.maven import fetch
 from penstock.clients.jvm.packages import KAFKA
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.confluent_wire import head
+from penstock.clients.kafka.confluent_wire import schema_header
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.registry.client import Registry
 from penstock.dev import kafka, processes, registry
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.run.start import start
 from penstock.runtime.spark.session import spark_session
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from streaming import plain
 
 SCHEMA = json.dumps(
@@ -124,7 +124,7 @@ def payloads(number: int) -> list[bytes]:
             zigzag(1_767_225_600_000 + i),
             zigzag(i % 10),
         )
-        found.append(head(number) + b"".join(fields))
+        found.append(schema_header(number) + b"".join(fields))
     assert round(statistics.mean(map(len, found))) == 76
     return found
 
@@ -181,7 +181,7 @@ def ours(spark: SparkSession, topic: str, name: str, folder: Path) -> int:
     file = folder / "bench.yml"
     file.write_text(PIPELINE.format(topic=topic, sql=QUERIES[name]), encoding="utf-8")
     checked = check(file)
-    plan = planned(checked, compiled(checked))
+    plan = plan_project(checked, compile_project(checked))
     store = checked.store
     run = start(plan, spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
     try:

@@ -36,7 +36,7 @@ from penstock.dev import kafka, processes
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.run.start import start
 from penstock.runtime.spark.session import spark_session
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from streaming import plain
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
@@ -100,10 +100,10 @@ def ours(
     written = PROJECT.format(servers=turn.servers, topic=turn.topic, spark=trigger)
     (folder / "stream_project.yml").write_text(written, encoding="utf-8")
     checked = check(folder)
-    plan = planned(checked, compiled(checked))
+    plan = plan_project(checked, compile_project(checked))
     store = checked.store
     run = start(plan, spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
-    working = threading.Thread(target=run.run_on, args=(lambda: time.sleep(0.2),))
+    working = threading.Thread(target=run.run_until_stopped, args=(lambda: time.sleep(0.2),))
     working.start()
     try:
         yield lambda: sum(row.batches for row in run.board.snapshot())

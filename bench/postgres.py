@@ -128,7 +128,7 @@ class Bench:
 
     def sink(self) -> PostgresSink:
         said = {"from": "rows", "table": "target", "primary_key": "id"}
-        return PostgresSink.model_validate(said).reaching(Clusters(postgres=self.server))
+        return PostgresSink.model_validate(said).with_clusters(Clusters(postgres=self.server))
 
     def ours(self, rows: DataFrame) -> None:
         self.sink().write(rows, BatchRef("bench", "sink.bench", uuid.uuid4().hex, 0, ()))

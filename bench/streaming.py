@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 
 from penstock.runtime.run.start import start
 from penstock.runtime.spark.session import DEFAULTS, spark_session
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 
 FILES = 8
 KEYS = 1_000
@@ -136,7 +136,7 @@ def by_hand(name: str, spark: SparkSession, project: Path) -> int:
 
 def ours(name: str, spark: SparkSession, project: Path) -> int:
     checked = check(project)
-    plan = planned(checked, compiled(checked), select=[name])
+    plan = plan_project(checked, compile_project(checked), select=[name])
     run = start(plan, spark, checked.place, checked.store)
     run.run_once(lambda: time.sleep(0.01))
     (row,) = (r for r in run.board.snapshot() if r.query == name)
@@ -215,7 +215,7 @@ def main() -> None:
         project = Path(folder) / "bench"
         project.mkdir()
         (project / "stream_project.yml").write_text(SIDES, encoding="utf-8")
-        spec = compiled(check(project)).spark
+        spec = compile_project(check(project)).spark
         with spark_session(spec, project / ".penstock" / "logs") as spark:
             write_topics(spark, project / ".penstock" / "topics", arguments.events)
             for name in ("filter", "tumble", "interval"):

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.run.start import start
 from penstock.runtime.spark.session import spark_session
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}"
 LENGTH = b"content-length: "
@@ -125,7 +125,7 @@ def run_pipeline(spark: SparkSession, folder: Path, url: str, options: str) -> f
     file = folder / "bench.yml"
     file.write_text(PIPELINE.format(url=url, options=options), encoding="utf-8")
     checked = check(file)
-    plan = planned(checked, compiled(checked))
+    plan = plan_project(checked, compile_project(checked))
     store = checked.store
     begun = time.perf_counter()
     run = start(plan, spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)

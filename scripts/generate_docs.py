@@ -8,6 +8,7 @@ A test compares the files with what this would write, so they cannot go stale.
 import ast
 import inspect
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -25,7 +26,7 @@ from penstock.cli.main import COMMANDS, app
 from penstock.codes import CODES
 from penstock.config import FrozenModel
 from penstock.connectors.contract import Sink
-from penstock.connectors.node import PipelineNode, without_effect
+from penstock.connectors.node import PipelineNode, inert_fields
 from penstock.connectors.registry import all_connectors
 from penstock.project import stream_project
 from penstock.project.forms import FORMS, INERT
@@ -109,6 +110,11 @@ def _function_tables(groups: Mapping[str, Mapping[str, Function]]) -> Iterator[s
         yield ""
 
 
+def _words(model: type[BaseModel]) -> str:
+    """The name of a model in words: `GroupColumn` is a `group column`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", model.__name__).lower()
+
+
 def connectors() -> str:
     parts = [SOURCE_NOTE, "# Sources, transforms and sinks of a pipeline", _every_node()]
     for role, connector in all_connectors():
@@ -117,7 +123,7 @@ def connectors() -> str:
             parts.append(f"Delivery: {connector.delivery}.")
         parts.append(_fields_table(connector, PipelineNode))
         parts += [
-            f"`{nested.__name__.lower()}`: {_summary(nested)}\n\n{_fields_table(nested)}"
+            f"`{_words(nested)}`: {_summary(nested)}\n\n{_fields_table(nested)}"
             for nested in _nested(connector)
             if nested not in _nested(PipelineNode)
         ]
@@ -158,16 +164,14 @@ def _few(said: list[str]) -> str:
 def _every_node() -> str:
     """What all nodes share, and what of it changes nothing in which of them."""
     parts = ["## Every node", _fields_table(PipelineNode)]
-    parts += [
-        f"`{model.__name__.lower()}`: {_summary(model)}\n\n{_fields_table(model)}" for model in _nested(PipelineNode)
-    ]
+    parts += [f"`{_words(model)}`: {_summary(model)}\n\n{_fields_table(model)}" for model in _nested(PipelineNode)]
     nodes: list[tuple[str, type[PipelineNode]]] = [
         *((f"{role} `{connector.model_fields['type'].default}`", connector) for role, connector in all_connectors()),
         *((f"transform `{name}`", transform) for name, transform in TRANSFORMS.items()),
     ]
     rows: dict[tuple[str, str], list[str]] = {}
     for name, node in nodes:
-        for field, why in without_effect(node).items():
+        for field, why in inert_fields(node).items():
             rows.setdefault((node.model_fields[field].alias or field, why), []).append(name)
     lines = [f"| `{field}` | {', '.join(names)} | {why} |" for (field, why), names in sorted(rows.items())]
     head = "These fields are understood and change nothing. `validate` says so, as `info`."

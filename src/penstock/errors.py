@@ -159,7 +159,7 @@ class PenstockError(Exception):
         self.internal = internal
         self.context: list[str] = []
         self.node: str | None = None
-        self.others: list[PenstockError] = []
+        self.passing_rows: list[PenstockError] = []
         self.reported = False
 
     def with_context(self, what: str, *, node: str | None = None) -> Self:

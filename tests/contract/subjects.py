@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from penstock.clients.clickhouse.client import ClickHouse
-from penstock.clients.clickhouse.client import ClickHouseSink as Target
+from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
@@ -61,7 +61,7 @@ def made(type_name: str, clusters: Clusters | None = None, **settings: Any) -> S
     model = find_sink(type_name)
     assert model is not None
     sink = model.model_validate({"from": "rows", **settings})
-    return sink if clusters is None else sink.reaching(clusters)
+    return sink if clusters is None else sink.with_clusters(clusters)
 
 
 # Without a service

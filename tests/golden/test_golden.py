@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clients.conduktor import Served
+from penstock.clients.conduktor import GatewayState
 from penstock.clients.registry.client import Registry
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph import lineage
@@ -24,7 +24,7 @@ from penstock.plan.explain import explain, summary
 from penstock.plan.gateways import NO_GATEWAY, Gateways, interceptors
 from penstock.plan.state import NOTHING
 from penstock.plan.steps import Plan
-from penstock.workflow.stages import Checked, Target, check, compiled
+from penstock.workflow.stages import CheckedProject, Target, check, compile_project
 
 CASES = Path(__file__).parent / "cases"
 NAMES = sorted(path.name for path in CASES.iterdir())
@@ -81,12 +81,12 @@ def _outputs() -> Iterator[tuple[str, str]]:
     yield from _sound(checked)
 
 
-def _sound(checked: Checked) -> Iterator[tuple[str, str]]:
+def _sound(checked: CheckedProject) -> Iterator[tuple[str, str]]:
     graph = checked.graph
     everything = list(graph.nodes)
     yield "lineage.txt", lineage.render_tree(graph, everything) + "\n"
     yield "lineage.mmd", lineage.render_mermaid(graph, everything) + "\n"
-    manifest = compiled(checked)
+    manifest = compile_project(checked)
     yield "manifest.json", manifest.to_json()
     gateways = _gateway_without_topics(manifest)
     yield "plan.txt", _plan(diff(manifest, NOTHING, gateways=gateways))
@@ -100,7 +100,7 @@ def _gateway_without_topics(manifest: Manifest) -> Gateways:
         return NO_GATEWAY
     registry = Registry(["http://registry:8081"])
     wanted = {rule.virtual_topic: interceptors(rule, registry) for rule in manifest.gateway_rules}
-    return Gateways("passthrough", {"passthrough": Served()}, wanted=wanted, has_registry=True)
+    return Gateways("passthrough", {"passthrough": GatewayState()}, wanted=wanted, has_registry=True)
 
 
 def _sent(gateways: Gateways) -> str:

@@ -19,7 +19,7 @@ def test_the_worked_connector_writes_rows(tmp_path: Path, spark: SparkSession) -
     module = types.ModuleType("textfile")
     exec(compile(code, "CONTRIBUTING.md", "exec", dont_inherit=True), module.__dict__)
     module.TextFileSink.model_rebuild(_types_namespace=module.__dict__)
-    sink = module.TextFileSink(from_="rows", path="out.txt").rooted_at(tmp_path)
+    sink = module.TextFileSink(from_="rows", path="out.txt").with_root(tmp_path)
     rows = spark.createDataFrame([(1,), (2,)], "id BIGINT")
     assert sink.write(rows, BatchRef("q", "sink.out", "c", 0, ())) == 2
     lines = (tmp_path / "out.txt").read_text().splitlines()

@@ -95,7 +95,7 @@ class GatewayDouble(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.clusters = {PASSTHROUGH}
         self.password = PASSWORD
-        self.trouble: str | None = None
+        self.find_failure: str | None = None
         """Words with which every interceptor is refused."""
         self.broken_at: str | None = None
         """What it fails to keep, though it has nothing against it."""
@@ -143,8 +143,8 @@ class GatewayDouble(ThreadingHTTPServer):
         fields(spec, "spec", needs={"pluginClass", "priority", "config"}, may={"comment"})
         if spec["pluginClass"] not in PLUGINS:
             raise BadRequestError(400, f"there is no plugin {spec['pluginClass']}")
-        if self.trouble is not None:
-            raise BadRequestError(400, self.trouble)
+        if self.find_failure is not None:
+            raise BadRequestError(400, self.find_failure)
         PLUGINS[spec["pluginClass"]](spec["config"])
         scope = self.scope(metadata.get("scope") or {"vCluster": PASSTHROUGH})
         kept = {**body, "metadata": {"name": metadata["name"], "scope": scope}}

@@ -115,7 +115,7 @@ class Record:
 
 def produce(cluster: KafkaCluster, topic: str, *records: Any, partition: int = -1, **settings: Any) -> None:
     """Send records: values, or pairs of a key and a value, or of a key, a value and headers. Mappings become JSON."""
-    producer = Producer({**cluster.for_librdkafka(), "message.max.bytes": 20_000_000, **settings})
+    producer = Producer({**cluster.librdkafka_settings(), "message.max.bytes": 20_000_000, **settings})
     for record in records:
         key, value, headers = (*record, None)[:3] if isinstance(record, tuple) else (None, record, None)
         data = json.dumps(value, default=str).encode() if isinstance(value, Mapping) else value
@@ -127,7 +127,7 @@ def consume(cluster: KafkaCluster, topic: str) -> list[Record]:
     """Everything that a topic holds now, partition by partition."""
     consumer = Consumer(
         {
-            **cluster.for_librdkafka(),
+            **cluster.librdkafka_settings(),
             "group.id": "tests",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
@@ -161,7 +161,7 @@ def consume(cluster: KafkaCluster, topic: str) -> list[Record]:
 def delete_all(cluster: KafkaCluster, topic: str) -> None:
     """Take away every record of a topic, as a broker does when they are old."""
     ends = KafkaAdmin(cluster).ends([topic])
-    client = AdminClient(cluster.for_librdkafka())
+    client = AdminClient(cluster.librdkafka_settings())
     for deleted in client.delete_records([TopicPartition(*place, at) for place, at in ends.items()]).values():
         deleted.result(30)
 

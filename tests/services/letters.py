@@ -1,19 +1,19 @@
 """Letters of a project, delivered again."""
 
-from penstock.runtime.dead_letters.replay import Replayed, replayed
+from penstock.runtime.dead_letters.replay import ReplayResult, replay_dead_letters
 from penstock.workflow.dead_letters import pending_dead_letters
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 from tests.spark.running import Running
 
 
-def deliver(running: Running, name: str | None = None, *, overwrite: bool = False) -> dict[str, Replayed]:
+def deliver(running: Running, name: str | None = None, *, overwrite: bool = False) -> dict[str, ReplayResult]:
     """Deliver the letters of one node, or all of them."""
     checked = check(running.root / running.entry)
     waiting = pending_dead_letters(checked, name)
     store = checked.store
     return {
-        node: replayed(
-            compiled(checked),
+        node: replay_dead_letters(
+            compile_project(checked),
             node,
             [letter for letter in waiting if letter.node == node],
             running.spark,

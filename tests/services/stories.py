@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from penstock.dev import processes
 from penstock.runtime.run.start import start
 from penstock.runtime.run.supervisor import Run
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.spark.running import Running
 
 Step: TypeAlias = Callable[[Run], Any]
@@ -20,7 +20,7 @@ Step: TypeAlias = Callable[[Run], Any]
 def live(running: Running, *story: Step, within: float = 300) -> None:
     """Run what is written until every step of a story has come true, one after the other."""
     checked = check(running.root / running.entry)
-    plan = planned(checked, compiled(checked))
+    plan = plan_project(checked, compile_project(checked))
     store = checked.store
     run = start(plan, running.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
     left, ends = list(story), time.monotonic() + within
@@ -34,7 +34,7 @@ def live(running: Running, *story: Step, within: float = 300) -> None:
         time.sleep(0.2)
 
     try:
-        run.run_on(look)
+        run.run_until_stopped(look)
     finally:
         run.close()
     assert not left

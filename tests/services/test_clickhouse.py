@@ -13,14 +13,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.clickhouse.client import ClickHouse
-from penstock.clients.clickhouse.client import ClickHouseSink as Target
+from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
 from penstock.clients.clusters import Clusters
 from penstock.clients.files.batch_directory import BatchRef
 from penstock.connectors.clickhouse_sink import ClickHouseSink
-from penstock.connectors.contract import Written
+from penstock.connectors.contract import WriteResult
 from penstock.dev import processes
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.runtime.batch.batch_writer import Writing
+from penstock.runtime.batch.batch_writer import BatchWriter
 from penstock.testing.contract import FIRST
 from tests.services import clickhouse
 from tests.spark.running import Running
@@ -37,7 +37,7 @@ class Database:
 
     def sink(self, **settings: Any) -> ClickHouseSink:
         said = {"from": "rows", "table": "t", "primary_key": "id", **settings}
-        return ClickHouseSink.model_validate(said).reaching(Clusters(clickhouse_sink=Target(self.server)))
+        return ClickHouseSink.model_validate(said).with_clusters(Clusters(clickhouse_sink=Target(self.server)))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = self.client.query(sql).result_rows
@@ -207,8 +207,8 @@ def test_where_the_newest_row_is_refused_an_older_one_of_its_key_counts(
 
 
 def test_one_task_has_all_rows_of_a_key_where_a_delete_knows_no_versions(database: Database) -> None:
-    assert database.sink(append_only_mode=False, version_column_name="v").by_arrival
-    assert not database.sink(version_column_name="v").by_arrival
+    assert database.sink(append_only_mode=False, version_column_name="v").needs_arrival_order
+    assert not database.sink(version_column_name="v").needs_arrival_order
 
 
 def test_a_version_decides_which_row_is_the_newest(database: Database, spark: SparkSession) -> None:
@@ -237,7 +237,7 @@ def test_a_delete_without_a_key_is_refused_as_a_row(on_error: str, database: Dat
         assert refused(sink, rows).code == "field-mismatch"
     else:
         written, letters = letters_of(sink, rows)
-        assert (written, letters.keys()) == (Written(3, 1), {2})
+        assert (written, letters.keys()) == (WriteResult(3, 1), {2})
         assert "column `name` of table `t` is String: null" in letters[2][1]
         assert database.rows("SELECT id, name FROM t FINAL ORDER BY id") == [(2, "b"), (3, "c")]
 
@@ -254,7 +254,7 @@ def test_a_delete_may_be_no_more_than_a_key(database: Database, spark: SparkSess
     nothing = [None] * len(some)
     gone = [(1, *nothing, 2, "d"), (2, *nothing, None, "d"), (4, *nothing, 1, "i"), (3, *some, 0, "d")]
     written, letters = letters_of(database.sink(), frame(spark, schema, *gone))
-    assert (written, letters.keys()) == (Written(2, 2), {2, 4})
+    assert (written, letters.keys()) == (WriteResult(2, 2), {2, 4})
     assert "column `v` of table `t` is UInt32: null in a row that is deleted" in letters[2][1]
     assert database.rows("SELECT id FROM t FINAL ORDER BY id") == [(2,), (3,)]
     database.client.command("DROP TABLE t")
@@ -373,7 +373,7 @@ def test_a_type_that_does_not_fit_is_refused_before_a_table_is_made(database: Da
 # Rows that are refused
 
 
-def letters_of(sink: ClickHouseSink, rows: DataFrame) -> tuple[Written, dict[int, tuple[dict[str, Any], str]]]:
+def letters_of(sink: ClickHouseSink, rows: DataFrame) -> tuple[WriteResult, dict[int, tuple[dict[str, Any], str]]]:
     """What was written, and the rows that were kept, by id, each with what was said of it."""
     found: dict[int, tuple[dict[str, Any], str]] = {}
 
@@ -399,7 +399,7 @@ def test_rows_that_do_not_fit_or_that_the_server_refuses_are_kept(database: Data
     )
     database.client.command("ALTER TABLE t ADD COLUMN at DateTime64(6, 'UTC')")
     written, letters = letters_of(database.sink(batch_size=300), rows)
-    assert written == Written(997, 3)
+    assert written == WriteResult(997, 3)
     assert letters.keys() == {7, 13, 700}
     assert letters[7][0] == {"id": 7, "n": 100, "kind": "a", "at": "1970-01-01T00:00:07.000000Z", "_gs_op": "i"}
     assert "small" in letters[7][1]
@@ -408,7 +408,7 @@ def test_rows_that_do_not_fit_or_that_the_server_refuses_are_kept(database: Data
     found = [row[0] for row in database.rows("SELECT id FROM t ORDER BY id")]
     assert found == [n for n in range(1000) if n not in letters]
     again, letters = letters_of(database.sink(batch_size=300), rows)
-    assert (again, letters) == (Written(0), {})
+    assert (again, letters) == (WriteResult(0), {})
 
 
 def test_a_batch_with_refused_rows_that_was_interrupted_is_not_inserted_twice(
@@ -418,7 +418,7 @@ def test_a_batch_with_refused_rows_that_was_interrupted_is_not_inserted_twice(
     rows = spark.range(0, 1000, 1, 2).selectExpr("id", "CASE id % 500 WHEN 7 THEN 100 ELSE 1 END AS n", "'a' AS kind")
     for _ in range(2):
         written, letters = letters_of(database.sink(batch_size=300), rows)
-        assert (written, letters.keys()) == (Written(998, 2), {7, 507})
+        assert (written, letters.keys()) == (WriteResult(998, 2), {7, 507})
         assert database.rows("SELECT count(), uniqExact(id) FROM t") == [(998, 998)]
         database.client.command("TRUNCATE TABLE penstock_batches")
 
@@ -430,7 +430,7 @@ def test_an_older_row_counts_where_the_newest_of_its_key_is_refused(
     database.client.command(CHECKED)
     rows = frame(spark, "id BIGINT, n INT, kind STRING", (1, 1, "a"), (1, 2, "a"), (1, value, "a"), (2, 5, "a"))
     written, letters = letters_of(database.sink(), rows)
-    assert written == Written(2, 1)
+    assert written == WriteResult(2, 1)
     assert letters[1][0]["n"] == value
     assert database.rows("SELECT id, n FROM t ORDER BY id") == [(1, 2), (2, 5)]
 
@@ -438,7 +438,7 @@ def test_an_older_row_counts_where_the_newest_of_its_key_is_refused(
 def test_refused_rows_may_be_skipped_or_stop_the_query(database: Database, spark: SparkSession) -> None:
     database.client.command(CHECKED)
     rows = frame(spark, "id BIGINT, n INT, kind STRING", (1, 101, "a"), (2, 5, "a"))
-    assert letters_of(database.sink(on_error="skip"), rows) == (Written(1, 1), {})
+    assert letters_of(database.sink(on_error="skip"), rows) == (WriteResult(1, 1), {})
     with pytest.raises(QueryFailed) as caught:
         database.sink(on_error="stop").deliver(rows, batch(1), lambda letters: None)
     assert (caught.value.code, caught.value.retriable) == ("rows-refused", False)
@@ -634,15 +634,17 @@ def test_of_large_files_the_last_row_of_a_key_is_the_newest(
             """,
         }
     )
-    monkeypatch.setattr(Writing, "__call__", _in_small_pieces(Writing.__call__))
+    monkeypatch.setattr(BatchWriter, "__call__", _in_small_pieces(BatchWriter.__call__))
     replace(running, entry="pipeline.yml").run()
     assert database.rows("SELECT count(), min(n) FROM kept FINAL") == [(50, 19_950)]
 
 
-def _in_small_pieces(write: Callable[[Writing, DataFrame, int], None]) -> Callable[[Writing, DataFrame, int], None]:
+def _in_small_pieces(
+    write: Callable[[BatchWriter, DataFrame, int], None],
+) -> Callable[[BatchWriter, DataFrame, int], None]:
     """A batch as of files so large that Spark reads them in pieces."""
 
-    def pieces(writing: Writing, rows: DataFrame, batch_id: int) -> None:
+    def pieces(writing: BatchWriter, rows: DataFrame, batch_id: int) -> None:
         write(writing, rows.repartitionByRange(4, "n").sortWithinPartitions("n"), batch_id)
 
     return pieces

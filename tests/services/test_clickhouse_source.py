@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.clients.clickhouse.client import ClickHouse
-from penstock.clients.clickhouse.paging import reading
+from penstock.clients.clickhouse.paging import paged_table
 from penstock.dev import clickhouse as dev_clickhouse
 from penstock.dev import processes
 from penstock.errors import ProjectInvalid, ServiceError, Severity
@@ -121,13 +121,13 @@ def test_a_page_is_about_a_gigabyte_at_most_and_less_where_memory_is_short(archi
     archive.client.command("INSERT INTO numbers SELECT number, repeat('x', 1000000) FROM numbers(10)")
     place = urlsplit(archive.client.url)
     server = ClickHouse(f"http://{place.netloc}", database=archive.client.database)
-    assert 1070 <= reading(server, "numbers", (), None, 10_000_000).page_size <= 1074
-    assert reading(server, "numbers", ("id",), None, 10_000_000).page_size == 10_000_000
-    assert reading(server, "numbers", (), None, 10).page_size == 10
+    assert 1070 <= paged_table(server, "numbers", (), None, 10_000_000).page_size <= 1074
+    assert paged_table(server, "numbers", ("id",), None, 10_000_000).page_size == 10_000_000
+    assert paged_table(server, "numbers", (), None, 10).page_size == 10
     arrow = pa.schema([("id", pa.int64()), ("text", pa.string()), ("_gs_op", pa.string())])
     archive.client.command("SET max_memory_usage = 30000000")  # less than all rows take
     try:
-        answers = list(reading(server, "numbers", (), None, 10).batches(0, 10, arrow))
+        answers = list(paged_table(server, "numbers", (), None, 10).batches(0, 10, arrow))
     finally:
         archive.client.command("SET max_memory_usage = 0")
     assert [row["id"] for batch in answers for row in batch.to_pylist()] == list(range(10))
@@ -385,7 +385,7 @@ def test_a_server_that_is_away_amid_pages_is_waited_for(
     archive.client.command(NUMBERS)
     archive.client.command(FILL.format(0, 600))
     story: list[Step] = [
-        lambda run: run.board.batches("archive") > 1,
+        lambda run: run.board.batch_count("archive") > 1,
         away,
         lambda run: run.board.snapshot()[0].state == "retrying",
         back,
@@ -398,7 +398,7 @@ def test_a_server_that_is_away_amid_pages_is_waited_for(
             story.pop(0)
 
     try:
-        run.run_on(look)
+        run.run_until_stopped(look)
     finally:
         run.close()
         if away not in story and back in story:  # the server is that of other tests too

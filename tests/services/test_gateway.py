@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from penstock.clients import conduktor as client
-from penstock.clients.conduktor import Gateway, Interceptor
+from penstock.clients.conduktor import ConduktorGateway, GatewayInterceptor
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.services.gateway import PASSWORD, USER, GatewayDouble
 from tests.services.gateway import running as double_running
 from tests.spark.running import Running
@@ -68,7 +68,7 @@ class Given:
 
     def steps(self) -> list[str]:
         checked = check(self.root)
-        plan = planned(checked, compiled(checked))
+        plan = plan_project(checked, compile_project(checked))
         if plan.refusals:
             raise PlanRefused.from_refusals(plan.refusals)
         return [str(explain(step)) for step in plan.changes]
@@ -233,7 +233,7 @@ def test_the_password_is_sent_and_never_shown(given: Given, monkeypatch: pytest.
     checked = check(given.root)
     assert checked.clusters.gateway is not None
     assert checked.clusters.gateway.password == PASSWORD
-    assert PASSWORD not in repr(checked.clusters) + compiled(checked).to_json()
+    assert PASSWORD not in repr(checked.clusters) + compile_project(checked).to_json()
     monkeypatch.setenv("GATEWAY_PASSWORD", "wrong-one")
     with pytest.raises(ServiceError, match="answers 401: The given credentials are not valid") as failed:
         given.steps()
@@ -243,7 +243,7 @@ def test_the_password_is_sent_and_never_shown(given: Given, monkeypatch: pytest.
 
 
 def test_what_the_gateway_does_not_take_is_refused_in_its_words_before_anything_is_changed(given: Given) -> None:
-    given.double.trouble = "the licence is not for this plugin"
+    given.double.find_failure = "the licence is not for this plugin"
     given.written(EUROPE)
     said = "does not take `orders.europe`: orders.europe-select: The request is not valid: the licence is not for this"
     with pytest.raises(PlanRefused, match=said) as refused:
@@ -271,7 +271,7 @@ def test_the_registry_is_named_to_the_gateway_and_its_password_is_not_shown(give
     registry = '  schema_registry: {url: "http://127.0.0.1:9", username: u, password: hidden-word}\n'
     write(given.root, {"stream_project.yml": text.replace("runtime:\n", f"runtime:\n{registry}")})
     assert given.steps() == ["+ create virtual topic large: a view of `payments.v1`"]
-    given.double.trouble = "u:hidden-word cannot log in"
+    given.double.find_failure = "u:hidden-word cannot log in"
     with pytest.raises(PlanRefused, match=r"u:\*\*\*\* cannot log in"):
         given.steps()
 
@@ -327,18 +327,18 @@ def test_somebody_else_at_the_address(given: Given, body: bytes, code: str) -> N
 
 
 def test_what_was_done_shows_when_the_call_comes_back(double: GatewayDouble) -> None:
-    gateway = Gateway(double.url, USER, PASSWORD)
-    select = Interceptor(
+    gateway = ConduktorGateway(double.url, USER, PASSWORD)
+    select = GatewayInterceptor(
         "io.conduktor.gateway.interceptor.VirtualSqlTopicPlugin",
         100,
         {"virtualTopic": "v", "statement": "SELECT * FROM \"t\" WHERE a = 'x'"},
     )
     gateway.put("v", "t", {"v-select": select})
-    assert gateway.served("passthrough").aliases == {"v": "t"}
-    assert gateway.served("passthrough").interceptors == {"v-select": select}
+    assert gateway.read_state("passthrough").aliases == {"v": "t"}
+    assert gateway.read_state("passthrough").interceptors == {"v-select": select}
     gateway.delete("passthrough", "v", ["v-select"])
     gateway.delete("passthrough", "v", ["v-select"])
-    assert gateway.served("passthrough") == client.Served()
+    assert gateway.read_state("passthrough") == client.GatewayState()
 
 
 # The double
@@ -346,11 +346,11 @@ def test_what_was_done_shows_when_the_call_comes_back(double: GatewayDouble) -> 
 
 @pytest.mark.parametrize("case", sorted(CASES.glob("*/expected/gateway.json")), ids=lambda file: file.parts[-3])
 def test_whatever_validate_lets_pass_is_within_the_public_description(double: GatewayDouble, case: Path) -> None:
-    gateway = Gateway(double.url, USER, PASSWORD)
+    gateway = ConduktorGateway(double.url, USER, PASSWORD)
     sent = json.loads(case.read_text())
     assert sent
     for topic, found in sent.items():
-        interceptors = {name: Interceptor(**interceptor) for name, interceptor in found.items()}
+        interceptors = {name: GatewayInterceptor(**interceptor) for name, interceptor in found.items()}
         assert gateway.problems(topic, "below", interceptors) == []
 
 
@@ -373,7 +373,7 @@ def test_whatever_validate_lets_pass_is_within_the_public_description(double: Ga
 def test_the_double_takes_nothing_else(
     double: GatewayDouble, plugin: str, config: dict[str, object], said: str
 ) -> None:
-    interceptor = Interceptor(f"io.conduktor.gateway.interceptor.{plugin}", 100, config)
-    (problem,) = Gateway(double.url, USER, PASSWORD).problems("v", "t", {"i": interceptor})
+    interceptor = GatewayInterceptor(f"io.conduktor.gateway.interceptor.{plugin}", 100, config)
+    (problem,) = ConduktorGateway(double.url, USER, PASSWORD).problems("v", "t", {"i": interceptor})
     assert problem.startswith("i: The request is not valid: ")
     assert said in problem

@@ -151,7 +151,7 @@ def test_a_run_that_ends_in_a_phase_goes_on_with_it(given: Given, done: int) -> 
             run.stop()
         time.sleep(0.02)
 
-    run.run_on(idle)
+    run.run_until_stopped(idle)
     run.close()
     assert given.note()["done"] >= done
     assert given.running.run()["orders"].phase == "3 of 3"

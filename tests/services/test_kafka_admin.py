@@ -52,9 +52,9 @@ def test_positions_of_a_group(broker: Broker) -> None:
     admin.create(name, 2, 1, {})
     assert admin.ends([name]) == {(name, 0): 0, (name, 1): 0}
     group = f"group of {name}"
-    assert admin.committed(group, [name]) == {}
+    assert admin.committed_offsets(group, [name]) == {}
     admin.commit(group, {(name, 1): 7})
-    assert admin.committed(group, [name]) == {(name, 1): 7}
+    assert admin.committed_offsets(group, [name]) == {(name, 1): 7}
 
 
 def test_nobody_there(broker: Broker) -> None:

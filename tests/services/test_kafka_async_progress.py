@@ -58,7 +58,7 @@ def writes_meanwhile(spark: SparkSession) -> bool:
 
 
 def told(broker: Broker, topic: str) -> int:
-    return KafkaAdmin(broker.plain).committed(f"penstock-quick-{topic}-out", [topic]).get((topic, 0), 0)
+    return KafkaAdmin(broker.plain).committed_offsets(f"penstock-quick-{topic}-out", [topic]).get((topic, 0), 0)
 
 
 def test_rows_arrive_what_is_left_out_is_kept_and_later_runs_go_on(

@@ -9,11 +9,11 @@ import pytest
 
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.registry.client import Registered, Registry
-from penstock.clients.registry.schema_cache import SchemaBook
+from penstock.clients.registry.client import RegisteredSchema, Registry
+from penstock.clients.registry.schema_cache import SchemaCache
 from penstock.connectors.kafka import KafkaSource
 from penstock.errors import ServiceError
-from penstock.runtime.dead_letters.replay import Replayed
+from penstock.runtime.dead_letters.replay import ReplayResult
 from penstock.sql.types.columns import Column
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
@@ -157,7 +157,7 @@ def test_a_new_schema_is_learned_by_every_query_when_looking_through_and_when_le
     assert len(consume(broker.plain, f"{topic}.errors")) == letters + 1
 
     running.write({"stream_project.yml": text + models.replace("6 / id", "6 / NULLIF(id, 0)")})
-    assert deliver(running, f"{topic}-shares") == {f"model.{topic}-shares": Replayed(1, 1)}
+    assert deliver(running, f"{topic}-shares") == {f"model.{topic}-shares": ReplayResult(1, 1)}
     shares = {row["share"] for row in rows_of(consume(broker.plain, f"{topic}-shares"))}
     assert shares == {6, 3, None}
 
@@ -169,7 +169,7 @@ def test_a_schema_that_is_registered_after_its_records_is_asked_for_again(
     old, late = asked.register(f"{topic}-value", json.dumps(FIRST)), asked.register(f"{topic}-x", json.dumps(SECOND))
     there, number = set[int](), Registry.schema
 
-    def schema(self: Registry, wanted: int) -> Registered:
+    def schema(self: Registry, wanted: int) -> RegisteredSchema:
         if wanted == late and not there:
             raise LookupError(wanted)
         return number(self, wanted)
@@ -267,15 +267,15 @@ sinks:
         (3, "c", None),
     ]
     source = KafkaSource.model_validate({"topic": topic, "schema_id_overrides": [{"from": 1, "to": 424242}]})
-    clusters = Clusters(Cluster(broker.plain, SchemaBook(asked)))
+    clusters = Clusters(Cluster(broker.plain, SchemaCache(asked)))
     with pytest.raises(ServiceError, match="no schema in Avro of the number 424242") as failed:
-        source.reaching(clusters).peek(running.spark)
+        source.with_clusters(clusters).peek(running.spark)
     assert failed.value.code == "schema-unknown"
 
 
 def test_what_a_registry_puts_before_json_is_passed_over(running: Running, broker: Broker, topic: str) -> None:
     produce(broker.plain, topic, b'\0\0\0\0\x07{"id": 1}', {"id": 2}, b"\0\0\0\0\x07[]", b"\0")
-    source = KafkaSource(topic=topic, data_format="json").reaching(Clusters(Cluster(broker.plain)))
+    source = KafkaSource(topic=topic, data_format="json").with_clusters(Clusters(Cluster(broker.plain)))
     assert [row["id"] for row in source.peek(running.spark).collect()] == [1, 2]
 
 
@@ -299,8 +299,8 @@ def test_rows_are_taken_out_of_the_envelopes_of_debezium(
         value(number, 1, 1, "a", 1, 1, "b", "u"),
         value(number, 1, 1, "b", None, "d"),
     )
-    clusters = Clusters(Cluster(broker.plain, SchemaBook(Registry([registry]))))
-    source = KafkaSource(topic=topic, envelope="debezium", primary_key=("id",)).reaching(clusters)
+    clusters = Clusters(Cluster(broker.plain, SchemaCache(Registry([registry]))))
+    source = KafkaSource(topic=topic, envelope="debezium", primary_key=("id",)).with_clusters(clusters)
     found = [(row["id"], row["name"], row["_gs_op"]) for row in source.peek(running.spark).collect()]
     assert found == [(1, "a", "i"), (1, "b", "u"), (1, "b", "d")]
 
@@ -315,7 +315,7 @@ RECORD = (
 def deleted(source: KafkaSource, clusters: Clusters, running: Running, *keys: bytes) -> list[Any]:
     """What records without a value delete, by their keys: the columns of the primary key, or what is wrong."""
     records = [(bytearray(key), None, source.topic, 0, at, None, []) for at, key in enumerate(keys)]
-    rows = source.reaching(clusters).rows_of(running.spark.createDataFrame(records, RECORD))
+    rows = source.with_clusters(clusters).decode_records(running.spark.createDataFrame(records, RECORD))
     assert rows is not None
     found = rows.orderBy("_origin.offset").collect()
     assert {row["_gs_op"] for row in found} == {"d"}
@@ -325,7 +325,7 @@ def deleted(source: KafkaSource, clusters: Clusters, running: Running, *keys: by
 def test_keys_that_are_not_surely_the_primary_key_delete_nothing(
     running: Running, broker: Broker, registry: str, topic: str
 ) -> None:
-    clusters = Clusters(Cluster(broker.plain, SchemaBook(Registry([registry]))))
+    clusters = Clusters(Cluster(broker.plain, SchemaCache(Registry([registry]))))
     by_number = KafkaSource.model_validate(
         {"topic": topic, "data_format": "json", "schema": {"id": "int64"}, "primary_key": "id"}
     )
@@ -362,7 +362,7 @@ def test_keys_in_avro_are_read_by_their_own_schema(running: Running, broker: Bro
     ]
     numbers = [asked.register(f"{topic}-key", json.dumps(shape)) for shape in shapes]
     record, wide, optional, number, text, other, strange = numbers
-    clusters = Clusters(Cluster(broker.plain, SchemaBook(asked)))
+    clusters = Clusters(Cluster(broker.plain, SchemaCache(asked)))
     source = KafkaSource(topic=topic, primary_key=("id",))
     keys = [value(record, 1), value(wide, 1, 5, 0, 2), value(optional, 1, 1, 3), value(number, 4), value(text, 1, "5")]
     assert deleted(source, clusters, running, *keys, b"6") == [(n,) for n in range(1, 7)]
@@ -416,8 +416,8 @@ def test_values_that_may_be_null_are_read_and_null_is_as_good_as_none(
     newest = asked.register(f"{topic}-value", json.dumps(["null", SECOND]))
     records = [value(first, 1, "a"), value(newest, 1, 2, "b", 2.5), value(last, 0, 3, "c", None)]
     produce(broker.plain, topic, *records, ("4", value(newest, None)), ("5", value(last, 1)), value(newest, 2))
-    clusters = Clusters(Cluster(broker.plain, SchemaBook(asked)))
-    source = KafkaSource(topic=topic, primary_key=("id",)).reaching(clusters)
+    clusters = Clusters(Cluster(broker.plain, SchemaCache(asked)))
+    source = KafkaSource(topic=topic, primary_key=("id",)).with_clusters(clusters)
     read = source.peek(running.spark)
     assert [(row["id"], row["name"], row["paid"], row["_gs_op"]) for row in read.collect()] == [
         (1, "a", None, "i"),

@@ -8,7 +8,7 @@ from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.registry.client import Registry
 from penstock.errors import PlanRefused, ProjectInvalid
 from penstock.plan.steps import PutSchema
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
 
@@ -54,7 +54,7 @@ class Shop:
 
     def put(self) -> list[PutSchema]:
         checked = check(self.running.root)
-        return [step for step in planned(checked, compiled(checked)).steps if isinstance(step, PutSchema)]
+        return [step for step in plan_project(checked, compile_project(checked)).steps if isinstance(step, PutSchema)]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.services import postgres
 from tests.services.kafka import Broker, delete_all, new_topic, produce
 from tests.services.postgres import Database
@@ -93,7 +93,7 @@ class Given:
 
     def steps(self) -> list[str]:
         checked = check(self.running.root)
-        plan = planned(checked, compiled(checked))
+        plan = plan_project(checked, compile_project(checked))
         if plan.refusals:
             raise PlanRefused.from_refusals(plan.refusals)
         return [str(explain(step)) for step in plan.changes]

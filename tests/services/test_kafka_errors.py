@@ -13,7 +13,7 @@ from penstock.cli.errors import app
 from penstock.cli.main import app as penstock_app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import PlanRefused
-from penstock.runtime.dead_letters.replay import Replayed
+from penstock.runtime.dead_letters.replay import ReplayResult
 from penstock.runtime.run.lock import run_lock
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
@@ -54,13 +54,13 @@ def test_records_wait_and_are_delivered_once_when_the_cause_is_mended(running: R
     running.write(
         {"stream_project.yml": PROJECT.format(kind="STRING", **values).replace("100 / n", "100 / NULLIF(n, 0)")}
     )
-    assert deliver(running) == {f"model.{topic}-out": Replayed(2, 1)}
+    assert deliver(running) == {f"model.{topic}-out": ReplayResult(2, 1)}
     rows = rows_of(consume(broker.plain, f"{topic}-out"))
     assert sorted((str(row["id"]), row["share"]) for row in rows) == [("1", 25), ("3", None), ("two", 20)]
 
     (left,) = pending_dead_letters(check(running.root), None)
     assert (left.about["code"], left.about["offset"], left.value) == ("not-json", 3, b"gibberish")
-    assert deliver(running) == {f"model.{topic}-out": Replayed(0, 1)}
+    assert deliver(running) == {f"model.{topic}-out": ReplayResult(0, 1)}
     assert len(consume(broker.plain, f"{topic}-out")) == 3
 
 
@@ -76,7 +76,7 @@ def test_a_record_is_not_written_twice_for_the_sake_of_another_that_still_fails(
     produce(broker.plain, topic, *({"id": id, "n": secrets.token_hex(id)} for id in (10, 15_000, 30_000)))
     assert running.run()[f"{topic}-out"].rejected == 2
     admin.set_config(f"{topic}-out", {"max.message.bytes": "40000"})
-    assert deliver(running) == {f"model.{topic}-out": Replayed(1, 1)}
+    assert deliver(running) == {f"model.{topic}-out": ReplayResult(1, 1)}
     written = [row["id"] for row in rows_of(consume(broker.plain, f"{topic}-out"))]
     assert (written.count(15_000), written.count(30_000)) == (1, 0)
     (left,) = pending_dead_letters(check(running.root), None)
@@ -116,11 +116,11 @@ def test_records_whose_rows_break_a_test_are_kept_as_they_came_and_delivered_whe
     assert waiting()[:2] == [("rule-failed", topic, 0, 1, "k", '{"id": 2, "n": 2}', said), broken]
     assert [code for code, *_ in waiting()] == ["rule-failed", "rule-failed", "row-failed"]
     written(30)
-    assert deliver(running) == {f"model.{topic}-out": Replayed(1, 2)}
+    assert deliver(running) == {f"model.{topic}-out": ReplayResult(1, 2)}
     assert sorted(row["id"] for row in rows_of(consume(broker.plain, f"{topic}-out"))) == [1, 3]
     assert sorted((code, offset) for code, _, _, offset, *_ in waiting()) == [("row-failed", 3), ("rule-failed", 1)]
     written(50)
-    assert deliver(running) == {f"model.{topic}-out": Replayed(1, 1)}
+    assert deliver(running) == {f"model.{topic}-out": ReplayResult(1, 1)}
     assert sorted(row["id"] for row in rows_of(consume(broker.plain, f"{topic}-out"))) == [1, 2, 3]
 
 
@@ -163,7 +163,7 @@ def test_what_could_not_be_read_is_delivered_again_to_every_sink_that_waits_for_
     assert (ids("all"), ids("shares")) == (["1"], ["1"])
 
     pipeline.write({"p.yml": SEVERAL.format(topic=topic, kind="string", divisor="n")})
-    assert deliver(pipeline) == {f"sink.all-{topic}": Replayed(2 + 1, 1 + 1)}
+    assert deliver(pipeline) == {f"sink.all-{topic}": ReplayResult(2 + 1, 1 + 1)}
     assert (ids("all"), ids("shares")) == (["1", "b", "c"], ["1", "b"])
     waiting = pending_dead_letters(check(pipeline.root / "p.yml"), None)
     assert [(x.code, x.node) for x in waiting] == [
@@ -172,7 +172,7 @@ def test_what_could_not_be_read_is_delivered_again_to_every_sink_that_waits_for_
     ]
 
     pipeline.write({"p.yml": SEVERAL.format(topic=topic, kind="string", divisor="NULLIF(n, 0)")})
-    assert deliver(pipeline) == {f"sink.shares-{topic}": Replayed(1, 0), f"sink.all-{topic}": Replayed(0, 1)}
+    assert deliver(pipeline) == {f"sink.shares-{topic}": ReplayResult(1, 0), f"sink.all-{topic}": ReplayResult(0, 1)}
     assert (ids("all"), ids("shares")) == (["1", "b", "c"], ["1", "b", "c"])
 
 
@@ -204,7 +204,7 @@ def test_a_sink_that_replaces_rows_by_key_gets_no_record_that_a_newer_one_has_co
     pipeline.run()
     assert shares() == {1: 25, 2: 20}
     pipeline.write({"p.yml": REPLACED.format(topic=topic, divisor="NULLIF(n, 0)")})
-    assert deliver(pipeline) == {f"sink.shares-{topic}": Replayed(2, 0, superseded=3)}
+    assert deliver(pipeline) == {f"sink.shares-{topic}": ReplayResult(2, 0, superseded=3)}
     assert shares() == {1: 25, 2: 20, 3: None, 4: None}
     assert pending_dead_letters(check(pipeline.root / "p.yml"), None) == []
 
@@ -223,7 +223,7 @@ def test_records_whose_order_is_not_known_any_more_are_replayed_only_if_they_may
     delete_all(broker.plain, topic)
     (why,) = deliver(pipeline)[f"sink.shares-{topic}"].left.items()
     assert (why[1], "--overwrite" in why[0]) == (2, True)
-    assert deliver(pipeline, overwrite=True) == {f"sink.shares-{topic}": Replayed(2, 0)}
+    assert deliver(pipeline, overwrite=True) == {f"sink.shares-{topic}": ReplayResult(2, 0)}
     rows = {row["id"]: row["share"] for row in rows_of(consume(broker.plain, f"{topic}-out"))}
     assert rows == {1: None, 2: None, 3: 20}
 
@@ -259,7 +259,7 @@ def test_letters_are_kept_in_the_kafka_that_is_read_where_no_other_is_named(
     ]
     (kept,) = pending_dead_letters(check(running.root / "p.yml"), topic)
     assert kept.headers == (("t", b"1"),)
-    assert kept.topic_id == KafkaAdmin(broker.plain).described([f"{topic}.errors"])[f"{topic}.errors"].id
+    assert kept.topic_id == KafkaAdmin(broker.plain).describe_topics([f"{topic}.errors"])[f"{topic}.errors"].id
     foreign = [
         ("penstock.node", f"sink.out-{topic}".encode()),
         ("penstock.offset", b"\xff"),
@@ -307,7 +307,7 @@ def test_letters_are_listed_shown_delivered_and_discarded_by_commands(running: R
     assert [(row["id"], row["share"]) for row in rows] == [(1, 25), (3, None)]
     assert [x["code"] for x in asked("list", at=root)] == ["rule-failed", "not-text"]
 
-    with run_lock(running.place.letters_lock), pytest.raises(PlanRefused, match="already being delivered, in process"):
+    with run_lock(running.place.replay_lock), pytest.raises(PlanRefused, match="already being delivered, in process"):
         asked("discard", "--node", f"{topic}-out", at=root)
     assert asked("discard", "--node", f"{topic}-out", "--code", "rule-failed", at=root) == {"discarded": 1}
     assert [x["code"] for x in asked("list", at=root)] == ["not-text"]
@@ -342,7 +342,7 @@ def test_records_with_masked_columns_stay_in_their_topic_and_are_read_there_agai
         2: ("not-json", None),
     }
     written("LENGTH(n)")
-    assert deliver(running) == {f"model.{topic}-out": Replayed(1, 2)}
+    assert deliver(running) == {f"model.{topic}-out": ReplayResult(1, 2)}
     rows = rows_of(consume(broker.plain, f"{topic}-out"))
     assert {row["id"]: row["share"] for row in rows} == {1: len("ada"), 2: 7}
     assert "ada" not in str(rows)

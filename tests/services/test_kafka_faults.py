@@ -16,7 +16,7 @@ from penstock.clients.kafka.connection import KafkaCluster
 from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
 from penstock.errors import QueryFailed
-from penstock.runtime.dead_letters.store import KafkaErrors
+from penstock.runtime.dead_letters.store import KafkaDeadLetters
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
 from tests.services.kafka import consume, produce, rows_of
@@ -123,7 +123,7 @@ def test_records_that_are_gone_before_they_are_read_stop_the_query(running: Runn
     produce(mortal.cluster, "events", *({"id": number} for number in range(5)))
     running.run()
     produce(mortal.cluster, "events", *({"id": number} for number in range(5, 20)))
-    client = AdminClient(mortal.cluster.for_librdkafka())
+    client = AdminClient(mortal.cluster.librdkafka_settings())
     (deleted,) = client.delete_records([TopicPartition("events", 0, 12)]).values()
     deleted.result(timeout=30)
     with pytest.raises(QueryFailed, match="events/0: the records 5 to 11 are gone and were never read") as failed:
@@ -134,7 +134,7 @@ def test_records_that_are_gone_before_they_are_read_stop_the_query(running: Runn
 
 
 def test_records_that_are_gone_while_the_query_runs_stop_it(running: Running, mortal: Mortal) -> None:
-    producer = Producer({**mortal.cluster.for_librdkafka(), "transactional.id": "tests"})
+    producer = Producer({**mortal.cluster.librdkafka_settings(), "transactional.id": "tests"})
     producer.init_transactions(30)
 
     def gone_before_anybody_sees_them() -> None:
@@ -142,7 +142,7 @@ def test_records_that_are_gone_while_the_query_runs_stop_it(running: Running, mo
         for number in range(5, 20):
             producer.produce("events", json.dumps({"id": number}))
         producer.flush(30)
-        client = AdminClient(mortal.cluster.for_librdkafka())
+        client = AdminClient(mortal.cluster.librdkafka_settings())
         (deleted,) = client.delete_records([TopicPartition("events", 0, 12)]).values()
         deleted.result(timeout=30)
         producer.commit_transaction(30)
@@ -159,7 +159,7 @@ def test_records_that_are_gone_while_the_query_runs_stop_it(running: Running, mo
 
 
 def made_anew(broker: Mortal, records: int) -> None:
-    client = AdminClient(broker.cluster.for_librdkafka())
+    client = AdminClient(broker.cluster.librdkafka_settings())
     client.delete_topics(["events"])["events"].result(timeout=30)
     time.sleep(1)
     KafkaAdmin(broker.cluster).create("events", 1, 1, {})
@@ -199,7 +199,7 @@ def test_a_topic_that_is_made_anew_between_two_batches_stops_the_query(running: 
 
 
 def test_records_of_aborted_transactions_are_none(running: Running, mortal: Mortal) -> None:
-    producer = Producer({**mortal.cluster.for_librdkafka(), "transactional.id": "tests"})
+    producer = Producer({**mortal.cluster.librdkafka_settings(), "transactional.id": "tests"})
     producer.init_transactions(30)
     for numbers, ends in (((1, 2), "commit"), ((3, 4), "abort"), ((5,), "commit")):
         producer.begin_transaction()
@@ -255,7 +255,7 @@ def test_letters_that_are_not_written_in_time_are_written_by_the_next_start(
     running: Running, mortal: Mortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, goes_on = threading.Event(), threading.Event()
-    write = KafkaErrors.write
+    write = KafkaDeadLetters.write
 
     def slowly(*arguments: Any) -> int:
         begun.set()
@@ -264,7 +264,7 @@ def test_letters_that_are_not_written_in_time_are_written_by_the_next_start(
 
     produce(mortal.cluster, "events", {"id": 1}, b"gibberish")
     with monkeypatch.context() as patched:
-        patched.setattr(KafkaErrors, "write", slowly)
+        patched.setattr(KafkaDeadLetters, "write", slowly)
         run = written(running, mortal).begun()
 
         def look() -> None:
@@ -272,7 +272,7 @@ def test_letters_that_are_not_written_in_time_are_written_by_the_next_start(
                 run.stop()
 
         try:
-            run.run_on(look)
+            run.run_until_stopped(look)
             undone = run.drain(lambda: None, time.monotonic() + 0.5)
         finally:
             goes_on.set()
@@ -289,7 +289,7 @@ def test_what_is_gone_before_it_was_looked_through_is_told_and_does_not_stop_the
     written(running, mortal).run()
     mark = running.place.checkpoint("seen") / "looked-through.json"
     assert json.loads(mark.read_text()) == {"events": {"0": 5}}
-    client = AdminClient(mortal.cluster.for_librdkafka())
+    client = AdminClient(mortal.cluster.librdkafka_settings())
 
     def killed_with_records_gone(looked_through: int, gone: int) -> set[str]:
         """What is said when the process died behind a batch and nobody came for long."""

@@ -70,7 +70,7 @@ def numbers(running: Running) -> dict[tuple[str, int], tuple[int | None, int, in
 
 def seen_by_others(broker: Broker, group: str) -> dict[tuple[str, int], int]:
     """What `kafka-consumer-groups --describe` asks for."""
-    client = AdminClient(broker.plain.for_librdkafka())
+    client = AdminClient(broker.plain.librdkafka_settings())
     (asked,) = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     return {(place.topic, place.partition): place.offset for place in asked.result(30).topic_partitions}
 
@@ -82,7 +82,7 @@ def test_a_project_is_behind_in_records_and_in_seconds(running: Running, broker:
     ran(running)
     assert seen_by_others(broker, f"penstock-behind-{topic}-out") == {(topic, 0): 2, (topic, 1): 1}
     assert numbers(running) == {(topic, 0): (2, 2, 0), (topic, 1): (1, 1, 0)}
-    producer = Producer(broker.plain.for_librdkafka())
+    producer = Producer(broker.plain.librdkafka_settings())
     for age_secs in (3600, 60):
         producer.produce(topic, b'{"id": 4}', partition=0, timestamp=int((time.time() - age_secs) * 1000))
     assert producer.flush(30) == 0
@@ -95,7 +95,7 @@ def test_a_project_is_behind_in_records_and_in_seconds(running: Running, broker:
         f"{topic}/0: 2 behind",
         f"{topic}/1: 0 behind",
     ]
-    client = AdminClient(broker.plain.for_librdkafka())
+    client = AdminClient(broker.plain.librdkafka_settings())
     client.delete_topics([topic])[topic].result(30)
     time.sleep(1)
     KafkaAdmin(broker.plain).create(topic, 1, 1, {})

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.clients.dead_letters.model import Letter
+from penstock.clients.dead_letters.model import DeadLetter
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.registry.client import Registry
-from penstock.clients.registry.schema_cache import SchemaBook
+from penstock.clients.registry.schema_cache import SchemaCache
 from penstock.errors import ProjectInvalid, QueryFailed, ServiceError
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import Target, check
@@ -80,7 +80,7 @@ class Given:
         produce(self.broker.plain, self.topic, *records)
         return self
 
-    def letters(self) -> list[Letter]:
+    def letters(self) -> list[DeadLetter]:
         """What is kept of its records."""
         waiting = pending_dead_letters(check(self.running.root / "pipeline.yml"), None)
         return [letter for letter in waiting if letter.about["topic"] == self.topic]
@@ -271,7 +271,7 @@ def test_a_schema_that_has_the_same_fields_is_written_by_and_null_stays_allowed(
     assert sorted(found, key=str) == sorted([begins + b"\x00\x02a\x02\x02", begins + b"\x02\x02\x04"], key=str)
 
     more = {**record, "name": "given", "fields": [*fields, {"name": "n", "type": ["null", "int"], "default": None}]}
-    chosen = SchemaBook(asked).to_write(subject, json.dumps(more))
+    chosen = SchemaCache(asked).writer_schema(subject, json.dumps(more))
     assert list(asked.versions(subject)) == [1, 2]
     assert json.loads(asked.versions(subject)[2].text) == ["null", {**more, "name": "Other"}]
     assert chosen.number == asked.versions(subject)[2].number

@@ -12,7 +12,7 @@ from penstock.clients.kafka.admin import KafkaAdmin, TopicState
 from penstock.dev import postgres as dev_postgres
 from penstock.errors import PlanRefused
 from penstock.plan.explain import explain
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.services.postgres import Database
 from tests.spark.running import Running, order
@@ -73,7 +73,7 @@ def shop(running: Running, broker: Broker) -> tuple[Running, str]:
 
 def steps(running: Running) -> list[str]:
     checked = check(running.root)
-    return [str(explain(step)) for step in planned(checked, compiled(checked)).steps]
+    return [str(explain(step)) for step in plan_project(checked, compile_project(checked)).steps]
 
 
 def test_rows_go_from_topic_to_topic(shop: tuple[Running, str], broker: Broker) -> None:
@@ -258,7 +258,7 @@ def test_spark_comes_in_by_password_and_by_certificate(
     running.write({"stream_project.yml": written.replace(f'bootstrap_servers: "{broker.plain.servers}"', own)})
     produce(broker.plain, topic, order(1))
     assert running.run(select=["large"])["large"].rows_out == 1
-    assert "secret" not in compiled(check(running.root)).to_json()
+    assert "secret" not in compile_project(check(running.root)).to_json()
 
 
 LATEST = """

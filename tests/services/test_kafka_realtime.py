@@ -7,7 +7,7 @@ import pytest
 
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import PlanRefused, QueryFailed
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.services.kafka import Broker, codecs_of, consume, new_topic, produce, rows_of
 from tests.services.stories import done, live
 from tests.spark.running import Running
@@ -57,7 +57,7 @@ def test_rows_go_through_at_once_and_what_is_left_out_is_kept(running: Running, 
     live(
         written(running, broker, topic, interval_ms=30_000),
         done(lambda: produce(broker.plain, topic, {"id": 1, "n": 4})),
-        lambda run: out(broker, topic) == [(1, 25)] and not run.board.batches(f"{topic}-out"),
+        lambda run: out(broker, topic) == [(1, 25)] and not run.board.batch_count(f"{topic}-out"),
         done(lambda: produce(broker.plain, topic, b"gibberish", {"id": 2, "n": 0}, {"id": 3, "n": 5})),
         lambda _: out(broker, topic) == [(1, 25), (3, 20)],
         lambda _: letters(broker, topic) == ["not-json", "row-failed"],
@@ -76,7 +76,7 @@ def test_what_nobody_looked_through_is_looked_through_later(running: Running, br
     live(
         running,
         done(lambda: produce(broker.plain, topic, {"id": 1, "n": 4}, b"gibberish")),
-        lambda run: run.board.batches(f"{topic}-out") > 1 and letters(broker, topic) == ["not-json"],
+        lambda run: run.board.batch_count(f"{topic}-out") > 1 and letters(broker, topic) == ["not-json"],
     )
     mark = mark_of(running)
     assert json.loads(mark.read_text()) == {topic: {"0": 2}}
@@ -92,12 +92,12 @@ def test_what_nobody_looked_through_is_looked_through_later(running: Running, br
 def test_cores_that_are_missing_are_asked_for(running: Running, broker: Broker, topic: str) -> None:
     KafkaAdmin(broker.plain).add_partitions(topic, 40)
     checked = check(running.root)
-    (refusal,) = planned(checked, compiled(checked)).refusals
+    (refusal,) = plan_project(checked, compile_project(checked)).refusals
     assert (refusal.code, refusal.params["needed"]) == ("cores-missing", "40")
     assert "40 partitions need a core each" in refusal.message
     with pytest.raises(PlanRefused):
         live(running)
-    assert planned(checked, compiled(checked), once=True).refusals == ()
+    assert plan_project(checked, compile_project(checked), once=True).refusals == ()
 
 
 def test_cores_that_are_missing_for_partitions_that_were_added_stop_the_query(

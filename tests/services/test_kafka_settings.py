@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from penstock.cli.main import app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import QueryFailed, ServiceError
-from penstock.workflow.stages import Target, check, compiled
+from penstock.workflow.stages import Target, check, compile_project
 from tests.process.cli import penstock
 from tests.services import registry as registries
 from tests.services.kafka import CODECS, Broker, codecs_of, consume, new_topic, produce, producers_of, rows_of
@@ -231,7 +231,7 @@ def test_a_registry_that_wants_a_password_gets_it_and_nobody_sees_it(
         running.write({"stream_project.yml": text})
         checked = check(Target(running.root, ask_registry=True))
         assert [column.name for column in checked.graph[f"source.{topic}"].columns or ()] == ["id"]
-        assert "s:cret" not in compiled(checked).to_json()
+        assert "s:cret" not in compile_project(checked).to_json()
         running.run()
         assert rows_of(consume(broker.plain, f"{topic}-out")) == [{"id": 42}]
         monkeypatch.setenv("REGISTRY_PASSWORD", "a guess")

@@ -65,7 +65,7 @@ class Given:
     def sink(self, **settings: Any) -> PostgresAggregateSink:
         tables = {"schema": self.schema, "landing_table": "log", "agg_table": "sums"}
         said = {"from": "rows", "primary_key": "id", **tables, **self.settings, **settings}
-        return PostgresAggregateSink.model_validate(said).reaching(Clusters(postgres=self.server))
+        return PostgresAggregateSink.model_validate(said).with_clusters(Clusters(postgres=self.server))
 
     def write(self, columns: str, *rows: tuple[Any, ...], **settings: Any) -> int:
         self.batch += 1
@@ -312,7 +312,7 @@ def test_rows_that_somebody_else_changes_are_counted_too(given: Given) -> None:
 def test_two_who_change_a_group_at_once(given: Given) -> None:
     given.settings["aggregate"] = EVERYTHING
     given.write(COLUMNS, (1, "a", 9, "i"), (2, "a", 8, "i"), (3, "a", 7, "i"), (4, None, 1, "i"))
-    with given.server.connected() as one, given.server.connected() as other, ThreadPoolExecutor(1) as pool:
+    with given.server.connect() as one, given.server.connect() as other, ThreadPoolExecutor(1) as pool:
         with one.transaction():
             one.execute(f"DELETE FROM {given.log} WHERE id IN (1, 4)")
             changing = pool.submit(other.execute, f"DELETE FROM {given.log} WHERE id = 2")

@@ -16,8 +16,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.clients.postgres.cdc import change_rows, pgoutput, replication_slots, snapshots, spark_source
-from penstock.clients.postgres.cdc.published_table import Followed
-from penstock.clients.postgres.tables import quoted
+from penstock.clients.postgres.cdc.published_table import PublishedTable
+from penstock.clients.postgres.tables import quote_identifier
 from penstock.connectors.postgres_cdc import PostgresCdcSource
 from penstock.dev import postgres as server
 from penstock.errors import ServiceError
@@ -35,25 +35,25 @@ class Following:
     """Reads a table on and on, without Spark."""
 
     def __init__(self, shop: Shop, directory: Path, **settings: Any) -> None:
-        self._source = PostgresCdcSource.model_validate(shop.source(**settings)).keeping_in(directory)
+        self._source = PostgresCdcSource.model_validate(shop.source(**settings)).with_directory(directory)
         self._db = shop.db
         self.again()
 
     def again(self) -> "Following":
         """As a new run sees the table."""
-        self.followed: Followed = self._source._followed()
+        self.followed: PublishedTable = self._source._published_table()
         self.schema = _arrow(self.followed.schema)
         return self
 
     def begin(self) -> list[dict[str, Any]]:
-        begun = snapshots.begin(self.followed, self.schema)
+        begun = snapshots.begin_snapshot(self.followed, self.schema)
         self.at = replication_slots.lsn_number(begun.lsn)
         pages = [snapshots.page_path(self.followed, number) for number in range(begun.pages)]
         return [row for page in pages for batch in snapshots.page_rows(page, self.schema) for row in batch.to_pylist()]
 
     def changes(self, end: int | None = None) -> list[dict[str, Any]]:
         """What has changed since the last time."""
-        end = end or replication_slots.flushed(self._db)
+        end = end or replication_slots.flushed_lsn(self._db)
         found = self.between(self.at, end)
         replication_slots.confirm(self._db, self.followed, end)
         self.at = end
@@ -61,7 +61,9 @@ class Following:
 
     def between(self, begin: int, end: int) -> list[dict[str, Any]]:
         return [
-            row for batch in change_rows.batches(self.followed, begin, end, self.schema) for row in batch.to_pylist()
+            row
+            for batch in change_rows.read_changes(self.followed, begin, end, self.schema)
+            for row in batch.to_pylist()
         ]
 
 
@@ -116,7 +118,7 @@ TYPES: dict[str, tuple[str, str, Any]] = {
 
 def test_values_of_every_type_are_the_same_from_the_table_and_from_the_log(shop: Shop, tmp_path: Path) -> None:
     shop.do("CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE DOMAIN positive AS numeric(6,2) CHECK (VALUE > 0)")
-    columns = ", ".join(f"{quoted(name)} {kind}" for name, (kind, _, _) in TYPES.items())
+    columns = ", ".join(f"{quote_identifier(name)} {kind}" for name, (kind, _, _) in TYPES.items())
     shop.do(f"CREATE TABLE orders (id int PRIMARY KEY, {columns}, twice int GENERATED ALWAYS AS (id * 2) STORED)")
     values = ", ".join(text for _, text, _ in TYPES.values())
     shop.do(f"INSERT INTO orders VALUES (1, {values})", "INSERT INTO orders (id) VALUES (2)")
@@ -302,9 +304,9 @@ def test_a_range_can_be_read_again_and_ranges_never_overlap(
     following.begin()
     for number in range(12):
         shop.do(f"INSERT INTO orders SELECT {number} * 10 + n, 'x' FROM generate_series(0, {number % 4}) n")
-    target, begin, parts = replication_slots.flushed(shop.db), following.at, []
+    target, begin, parts = replication_slots.flushed_lsn(shop.db), following.at, []
     while begin < target:
-        ahead = replication_slots.ahead(shop.db, following.followed, target)
+        ahead = replication_slots.find_batch_end(shop.db, following.followed, target)
         part = following.between(begin, ahead.end)
         assert part == following.between(begin, ahead.end)
         parts.append(len(part))
@@ -400,8 +402,8 @@ def test_a_range_whose_connection_breaks_is_read_again_from_its_begin(
     following.begin()
     for number in range(40):
         shop.do(f"INSERT INTO orders VALUES ({number}, repeat('x', 100))")
-    begin, end = following.at, replication_slots.flushed(shop.db)
-    batches = change_rows.batches(following.followed, begin, end, following.schema)
+    begin, end = following.at, replication_slots.flushed_lsn(shop.db)
+    batches = change_rows.read_changes(following.followed, begin, end, following.schema)
     assert len(next(batches)) < 40
     assert ended(shop, kind="client backend") > 0
     with pytest.raises(ServiceError) as caught:
@@ -419,7 +421,7 @@ def test_first_rows_whose_connection_breaks_come_once_with_every_change_since(
     following = Following(shop, tmp_path, max_rows_per_trigger=400)
     page_path, breaks = snapshots.page_path, [kind]
 
-    def breaking(followed: Followed, page: int) -> Path:
+    def breaking(followed: PublishedTable, page: int) -> Path:
         if breaks:
             shop.do("INSERT INTO orders VALUES (1001, 'y')")
             assert ended(shop, kind=breaks.pop()) > 0
@@ -439,7 +441,7 @@ def test_a_server_soon_lets_go_of_a_connection_that_is_lost(shop: Shop, tmp_path
     """A slot and a lock are those of a connection. By itself the server asks after two hours if somebody is there."""
     names = ("idle", "interval", "count")
     shop.do(ORDERS)
-    with Following(shop, tmp_path).followed.server.connected() as db:
+    with Following(shop, tmp_path).followed.server.connect() as db:
         found = [db.execute(f"SELECT current_setting('tcp_keepalives_{name}')::int").fetchone() for name in names]
     assert found == [(5,), (5,), (3,)]
 
@@ -584,7 +586,7 @@ def test_a_slot_that_somebody_else_uses_is_told(shop: Shop, tmp_path: Path, monk
     shop.do(ORDERS)
     following = Following(shop, tmp_path)
     following.begin()
-    other = following.followed.server.entered(replicating=True)
+    other = following.followed.server.open_connection(replicating=True)
     try:
         begin = f"START_REPLICATION SLOT {following.followed.slot} LOGICAL 0/0"
         answer = other.pgconn.exec_(f"{begin} (proto_version '1', publication_names 'x')".encode())
@@ -595,9 +597,9 @@ def test_a_slot_that_somebody_else_uses_is_told(shop: Shop, tmp_path: Path, monk
         other.close()
     assert (caught.value.code, caught.value.retriable) == ("replication-refused", True)
     with psycopg.connect(shop.address) as first, psycopg.connect(shop.address) as second:
-        replication_slots.hold(first, following.followed)
+        replication_slots.lock_slot(first, following.followed)
         with pytest.raises(ServiceError, match="another query reads it") as caught:
-            replication_slots.hold(second, following.followed)
+            replication_slots.lock_slot(second, following.followed)
     assert caught.value.retriable, "it may be our own, of a connection that is lost"
 
 
@@ -610,21 +612,21 @@ def test_changes_of_other_tables_make_batches_only_when_the_log_grows(
     follower, start = spark_source._Follower(following.followed), {"lsn": replication_slots.lsn_text(following.at)}
     try:
         shop.do("INSERT INTO other VALUES (1)")
-        assert follower.next(start, None) == start
+        assert follower.next_offset(start, None) == start
         monkeypatch.setattr(spark_source, "_UNCONFIRMED_BYTES", 1)
         shop.do("INSERT INTO other VALUES (2)")
-        moved = follower.next(start, None)
-        assert replication_slots.lsn_of(moved) > following.at
-        assert replication_slots.check(shop.db, following.followed, following.at) == following.at
-        follower.next(moved, None)
-        assert replication_slots.check(
-            shop.db, following.followed, replication_slots.lsn_of(moved)
-        ) == replication_slots.lsn_of(moved)
+        moved = follower.next_offset(start, None)
+        assert replication_slots.offset_lsn(moved) > following.at
+        assert replication_slots.check_slot(shop.db, following.followed, following.at) == following.at
+        follower.next_offset(moved, None)
+        assert replication_slots.check_slot(
+            shop.db, following.followed, replication_slots.offset_lsn(moved)
+        ) == replication_slots.offset_lsn(moved)
         shop.do(
             f"ALTER PUBLICATION {following.followed.publication} DROP TABLE orders", "INSERT INTO orders VALUES (1)"
         )
         with pytest.raises(ServiceError, match="does not have the table"):
-            follower.next(moved, None)
+            follower.next_offset(moved, None)
     finally:
         follower.close()
 

@@ -24,20 +24,20 @@ from pyspark.sql import SparkSession
 
 from penstock.clients.clusters import Clusters
 from penstock.clients.postgres import pool, tables
-from penstock.clients.postgres.pool import kept
+from penstock.clients.postgres.pool import pooled_connection
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.sink.merge import Merge
-from penstock.clients.postgres.sink.staging import Copier, Stage, Staged
+from penstock.clients.postgres.sink.staging import Copier, Stage, StagedRows
 from penstock.clients.postgres.sink.writer import TableWriter
-from penstock.clients.postgres.tables import TableName
+from penstock.clients.postgres.tables import QualifiedTable
 from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.runtime.dead_letters.replay import Replayed, replayed
-from penstock.runtime.dead_letters.store import DirectoryErrors
+from penstock.runtime.dead_letters.replay import ReplayResult, replay_dead_letters
+from penstock.runtime.dead_letters.store import DirectoryDeadLetters
 from penstock.testing.contract import FIRST
 from penstock.workflow.dead_letters import pending_dead_letters
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 from tests.services.postgres import Database
 from tests.spark.running import Running
 
@@ -71,7 +71,7 @@ class Given:
 
     def sink(self, **settings: Any) -> PostgresSink:
         said = {"from": "rows", "schema": self.schema, "table": "orders", "primary_key": "id", **settings}
-        return PostgresSink.model_validate(said).reaching(Clusters(postgres=server(self.database)))
+        return PostgresSink.model_validate(said).with_clusters(Clusters(postgres=server(self.database)))
 
     def write(self, columns: str, *rows: tuple[Any, ...], **settings: Any) -> int:
         self.batch += 1
@@ -115,7 +115,7 @@ def test_the_last_row_of_a_key_counts_and_deletes_take_rows_out(given: Given) ->
 
 
 def test_a_table_is_emptied_if_it_is_there(database: Database, table: str) -> None:
-    writer = TableWriter(server(database), TableName(table, "t"))
+    writer = TableWriter(server(database), QualifiedTable(table, "t"))
     writer.empty()
     database.rows(f"CREATE SCHEMA {table}")
     database.rows(f"CREATE TABLE {table}.t AS SELECT 1 AS id")
@@ -241,17 +241,17 @@ def after(table: Mapping[int, Versioned], rows: Sequence[Versioned], where: Mapp
     return found
 
 
-def merged(db: Any, table: TableName, where: Mapping[str, str], rows: Sequence[Versioned], deletes: bool) -> None:
+def merged(db: Any, table: QualifiedTable, where: Mapping[str, str], rows: Sequence[Versioned], deletes: bool) -> None:
     """Put rows into a table as one batch."""
-    stage = Stage.beside(table, FIRST, tables.columns_of(db, table), "true" if deletes else None)
-    stage.lay_out(db)
+    stage = Stage.create_for(table, FIRST, tables.columns_of(db, table), "true" if deletes else None)
+    stage.create_if_missing(db)
     token = secrets.randbits(62)
     lines = (
         [*row[:4], order * 10, *([str(row[4] == "d").lower()] if deletes else []), token]
         for order, row in enumerate(rows)
     )
     text = "".join("\t".join("\\N" if cell is None else str(cell) for cell in line) + "\n" for line in lines)
-    staged = Staged(stage.table, token, len(rows), 0, 0, f"COPY {stage.table} FROM STDIN", {0: text.encode()})
+    staged = StagedRows(stage.table, token, len(rows), 0, 0, f"COPY {stage.table} FROM STDIN", {0: text.encode()})
     with db.transaction():
         stage.complete(db, staged)
         Merge(table, ("id", "a", "b", "n"), ("id",), "update", where, deletes).run(db, staged)
@@ -275,10 +275,10 @@ def test_any_rows_of_a_batch_end_as_if_they_had_come_one_by_one(
     where: dict[str, str], deletes: bool, given: Given
 ) -> None:
     given.make("id INT PRIMARY KEY, a INT, b INT, n INT")
-    table, chance = TableName(given.schema, "orders"), random.Random(f"{where} {deletes}")
+    table, chance = QualifiedTable(given.schema, "orders"), random.Random(f"{where} {deletes}")
     held: dict[int, Versioned] = {}
     numbers = iter(range(1_000_000))
-    with server(given.database).connected() as db:
+    with server(given.database).connect() as db:
         for batch in range(40):
             nulls = (None,) * (batch % 3)
             values = (*range(1, 5), *nulls)
@@ -299,9 +299,9 @@ def test_any_rows_of_a_batch_end_as_if_they_had_come_one_by_one(
 def test_many_rows_are_compared_in_turn_in_one_go(given: Given) -> None:
     """They would take minutes if each of them were written, or looked for among all others."""
     given.make("id INT PRIMARY KEY, a INT, b INT, n INT")
-    table, where = TableName(given.schema, "orders"), {"a": "!=", "b": ">="}
+    table, where = QualifiedTable(given.schema, "orders"), {"a": "!=", "b": ">="}
     held: dict[int, Versioned] = {}
-    with server(given.database).connected() as db:
+    with server(given.database).connect() as db:
         for batch, keys in enumerate((2, 15_000, 15_000, 2)):
             rows: list[Versioned] = [(n % keys, n % 7, n // 9_000, n + batch * 50_000, "i") for n in range(50_000)]
             merged(db, table, where, rows, False)
@@ -359,10 +359,12 @@ def test_a_row_that_somebody_else_is_changing_is_compared_as_it_is_then(given: G
     given.database.rows(f"INSERT INTO {given.name} VALUES (1, 1, 1, 0)")
     rows: list[Versioned] = [(1, 2, 1, 1, "i"), (1, 1, 1, 2, "i")]
     one = server(given.database)
-    with one.connected() as other, one.connected() as db, ThreadPoolExecutor(1) as threads:
+    with one.connect() as other, one.connect() as db, ThreadPoolExecutor(1) as threads:
         with other.transaction():
             other.execute(f"UPDATE {given.name} SET a = 2, n = 9".encode())
-            done = threads.submit(merged, db, TableName(given.schema, "orders"), {"a": "!=", "b": "="}, rows, False)
+            done = threads.submit(
+                merged, db, QualifiedTable(given.schema, "orders"), {"a": "!=", "b": "="}, rows, False
+            )
             waits = f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {db.info.backend_pid}"
             while given.database.rows(waits) != [("Lock",)]:
                 assert not done.done()
@@ -549,7 +551,7 @@ def test_a_delete_needs_only_its_key_where_a_domain_takes_no_nulls(given: Given)
             given.write(columns, row)
         assert caught.value.code == "rows-refused"
     rows = given.spark.createDataFrame([(n, *row) for n, row in enumerate(refused)], f"place INT, {columns}")
-    assert [place for place, _ in given.sink().refusing(rows.coalesce(1), "place", FIRST)] == [0, 1, 2, 3, 4]
+    assert [place for place, _ in given.sink().find_rejected_rows(rows.coalesce(1), "place", FIRST)] == [0, 1, 2, 3, 4]
     assert given.rows() == [("2", "again", "4"), ("3", "c", "3")]
 
 
@@ -585,7 +587,7 @@ def test_a_delete_without_its_whole_key_is_refused_as_a_row(given: Given) -> Non
         given.write(columns, *gone, **key)
     assert caught.value.code == "rows-refused"
     rows = given.spark.createDataFrame([(n, *row) for n, row in enumerate(gone)], f"place INT, {columns}")
-    assert [place for place, _ in given.sink(**key).refusing(rows.coalesce(1), "place", FIRST)] == [1, 2]
+    assert [place for place, _ in given.sink(**key).find_rejected_rows(rows.coalesce(1), "place", FIRST)] == [1, 2]
     assert given.rows() == [("1", "a"), ("2", "b")]
 
 
@@ -682,8 +684,8 @@ def alone(given: Given) -> Iterator[str]:
 
 def test_a_statement_takes_its_time_where_no_other_connection_is_free_to_ask_about_it(given: Given, alone: str) -> None:
     one = replace(server(given.database), user=alone, password="secret", patience_seconds=1)
-    with one.connected() as db:
-        with pytest.raises(ServiceError, match="too many connections"), one.connected():
+    with one.connect() as db:
+        with pytest.raises(ServiceError, match="too many connections"), one.connect():
             pass
         assert db.execute("SELECT 'done' FROM pg_sleep(4)").fetchone() == ("done",)
 
@@ -739,7 +741,7 @@ def test_rows_beside_the_table_do_not_get_many(given: Given) -> None:
 def test_a_crash_of_the_server_in_the_middle_of_a_batch_loses_nothing(
     given: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def crashes(stage: Stage, db: Any, staged: Staged) -> None:
+    def crashes(stage: Stage, db: Any, staged: StagedRows) -> None:
         os.kill(db.info.backend_pid, signal.SIGKILL)  # after which the server forgets what is not logged
         complete(stage, db, staged)
 
@@ -757,7 +759,7 @@ def test_a_crash_of_the_server_in_the_middle_of_a_batch_loses_nothing(
 
 
 def test_a_batch_that_has_lost_rows_on_the_way_is_refused(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
-    def loses(stage: Stage, db: Any, staged: Staged) -> None:
+    def loses(stage: Stage, db: Any, staged: StagedRows) -> None:
         db.execute(f"TRUNCATE {stage.table}, {stage.parts}")
         complete(stage, db, staged)
 
@@ -770,13 +772,13 @@ def test_a_batch_that_has_lost_rows_on_the_way_is_refused(given: Given, monkeypa
 
 @pytest.mark.parametrize("comes", ["before", "after"])
 def test_a_task_that_was_given_up_adds_nothing(comes: str, given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
-    def comes_late(stage: Stage, db: Any, staged: Staged) -> None:
+    def comes_late(stage: Stage, db: Any, staged: StagedRows) -> None:
         late = Copier(server(given.database), staged.copy, str(stage.parts), staged.token)
         rows = pyarrow.RecordBatch.from_pydict({"line": [f"7\t1\t{staged.token}\n"]})
         if comes == "before":
-            assert late._copied(0, [rows]) == (1, zlib.crc32(rows.column(0)[0].as_py().encode()))
+            assert late._copy_batches(0, [rows]) == (1, zlib.crc32(rows.column(0)[0].as_py().encode()))
         complete(stage, db, staged)
-        lates.append(partial(late._copied, 0, [rows]))
+        lates.append(partial(late._copy_batches, 0, [rows]))
 
     lates: list[partial[tuple[int, int]]] = []
     complete = Stage.complete
@@ -794,7 +796,7 @@ def test_a_task_that_was_given_up_adds_nothing(comes: str, given: Given, monkeyp
 
 def test_a_connection_waits_for_the_next_batch(given: Given) -> None:
     def backend() -> int:
-        with kept(server(given.database)) as db:
+        with pooled_connection(server(given.database)) as db:
             return db.info.backend_pid
 
     first = backend()
@@ -804,7 +806,7 @@ def test_a_connection_waits_for_the_next_batch(given: Given) -> None:
     given.write("id INT", (2,))
     second = backend()
     assert second != first
-    with pytest.raises(ServiceError), kept(server(given.database)) as db:
+    with pytest.raises(ServiceError), pooled_connection(server(given.database)) as db:
         db.execute("SELECT no_such_column")
     assert backend() != second
     assert given.rows() == [("1",), ("2",)]
@@ -812,13 +814,13 @@ def test_a_connection_waits_for_the_next_batch(given: Given) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_process_that_is_forked_off_leaves_connections_alone(given: Given) -> None:
-    with kept(server(given.database)) as db:
+    with pooled_connection(server(given.database)) as db:
         backend = db.info.backend_pid
     child = os.fork()
     if not child:
         os._exit(len(pool._WAITING))
     assert os.waitpid(child, 0)[1] == 0
-    with kept(server(given.database)) as db:
+    with pooled_connection(server(given.database)) as db:
         assert db.info.backend_pid == backend
 
 
@@ -895,10 +897,14 @@ def test_rows_that_are_refused_become_letters(running: Running, given: Given, mo
     given.database.rows(f"ALTER TABLE {given.name} DROP CONSTRAINT {given.name.partition('.')[2]}_v_check")
     checked = check(running.root / running.entry)
     about = (running.spark, checked.place, checked.store, checked.environ, checked.clusters)
-    ((why, count),) = replayed(compiled(checked), "sink.kept", pending_dead_letters(checked, None), *about).left.items()
+    ((why, count),) = replay_dead_letters(
+        compile_project(checked), "sink.kept", pending_dead_letters(checked, None), *about
+    ).left.items()
     assert (count, "`--overwrite` replays them anyway" in why) == (2, True)
-    done = replayed(compiled(checked), "sink.kept", pending_dead_letters(checked, None), *about, overwrite=True)
-    assert done == Replayed(1, 1)
+    done = replay_dead_letters(
+        compile_project(checked), "sink.kept", pending_dead_letters(checked, None), *about, overwrite=True
+    )
+    assert done == ReplayResult(1, 1)
     assert [json.loads(letter.about["value"])["id"] for letter in pending_dead_letters(checked, None)] == [8]
     assert ("7", "-1") in given.rows()
 
@@ -968,7 +974,7 @@ def test_a_letter_that_could_not_be_written_is_written_when_the_batch_is_done_ag
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(DirectoryErrors, "write", full)
+        patched.setattr(DirectoryDeadLetters, "write", full)
         with pytest.raises(QueryFailed, match="no space left"):
             running.run()
     running.run()

@@ -45,7 +45,7 @@ def is_encrypted(
     secured: Database, mode: str, *, ca: str | None = None, host: str = "127.0.0.1", user: str = dev.USER
 ) -> bool:
     server = PostgresServer(host, secured.port, user, dev.PASSWORD, dev.DATABASE, mode, ca)
-    with server.connected() as db:
+    with server.connect() as db:
         found = db.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone()
     return found == (True,)
 

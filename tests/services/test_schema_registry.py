@@ -16,7 +16,7 @@ from penstock.manifest.model import Step
 from penstock.plan.explain import explain
 from penstock.plan.steps import Plan, PutSchema
 from penstock.sql.types.columns import Column
-from penstock.workflow.stages import Target, check, compiled, planned
+from penstock.workflow.stages import Target, check, compile_project, plan_project
 from tests.services import registry
 from tests.services.kafka import Broker, new_topic
 from tests.spark.running import Running
@@ -147,7 +147,7 @@ class Shop:
 
     def plan(self) -> Plan:
         checked = check(self.running.root)
-        return planned(checked, compiled(checked))
+        return plan_project(checked, compile_project(checked))
 
     def steps(self) -> list[str]:
         return [str(explain(step)) for step in self.plan().steps if isinstance(step, PutSchema)]
@@ -197,11 +197,11 @@ def test_types_of_the_registry_are_known_to_every_run(tmp_path: Path, address: s
         ask_registry=False,
         ask_read=True,
     )
-    (step,) = compiled(check(wanted)).query("m").steps
+    (step,) = compile_project(check(wanted)).query("m").steps
     assert isinstance(step, Step)
     assert "DIV 2" in step.sql
     (tmp_path / KEPT).unlink()
-    assert "DIV 2" in str(compiled(check(wanted)).query("m").steps)
+    assert "DIV 2" in str(compile_project(check(wanted)).query("m").steps)
 
 
 def test_a_source_that_nobody_reads_is_not_asked_about(tmp_path: Path, address: str) -> None:

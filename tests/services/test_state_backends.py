@@ -19,7 +19,7 @@ from penstock.clients.http.poll import wait_until
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, PlanRefused, QueryFailed
-from penstock.plan.offsets import KeptOffsets
+from penstock.plan.offsets import OffsetStore
 from penstock.plan.steps import RestartQuery
 from penstock.runtime.run.supervisor import Run
 from penstock.workflow.stages import check
@@ -75,7 +75,7 @@ def in_postgres(kept: Kept, database: Database, monkeypatch: pytest.MonkeyPatch)
 
 
 def offsets_in(database: Database, kept: Kept) -> dict[str, int]:
-    namespace = kept.running.place.of_offsets
+    namespace = kept.running.place.offsets_namespace
     rows = database.rows(f"SELECT key, data->>'offset' FROM streamling.state WHERE namespace = '{namespace}'")
     return {key: int(offset) for key, offset in rows}
 
@@ -120,7 +120,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_that_offsets_are_of
     in_postgres.sent(*range(4))
     in_postgres.running.run()
     in_postgres.lose_the_disk()
-    client = AdminClient(cluster.for_librdkafka())
+    client = AdminClient(cluster.librdkafka_settings())
     client.delete_topics([topic])[topic].result(timeout=30)
     time.sleep(1)
     KafkaAdmin(cluster).create(topic, 2, 1, {})
@@ -132,13 +132,13 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_that_offsets_are_of
 def test_one_process_at_a_time_runs_a_pipeline_whose_state_is_in_a_database(in_postgres: Kept) -> None:
     checked = check(in_postgres.running.root / "pipeline.yml")
     place, store = checked.place, checked.store
-    with store.held(place.namespace):
-        with pytest.raises(PlanRefused) as refused, store.held(place.namespace):
+    with store.hold_lock(place.namespace):
+        with pytest.raises(PlanRefused) as refused, store.hold_lock(place.namespace):
             pytest.fail("two hold one lock")
-        with store.held("another"):
+        with store.hold_lock("another"):
             pass
     assert refused.value.code == "already-running"
-    with store.held(place.namespace):
+    with store.hold_lock(place.namespace):
         pass
 
 
@@ -146,14 +146,14 @@ def test_a_lock_that_is_lost_is_taken_again_unless_somebody_has_it(in_postgres: 
     checked = check(in_postgres.running.root / "pipeline.yml")
     place, store = checked.place, checked.store
     ended = "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_locks WHERE locktype = 'advisory'"
-    with store.held(place.namespace) as hold:
+    with store.hold_lock(place.namespace) as hold:
         hold.check()
         assert database.rows(ended) == [("1",)]
         hold.check()
-        with pytest.raises(PlanRefused), store.held(place.namespace):
+        with pytest.raises(PlanRefused), store.hold_lock(place.namespace):
             pytest.fail("two hold one lock")
         assert database.rows(ended) == [("1",)]
-        with store.held(place.namespace), pytest.raises(PlanRefused) as refused:
+        with store.hold_lock(place.namespace), pytest.raises(PlanRefused) as refused:
             hold.check()
     assert refused.value.code == "already-running"
 
@@ -181,13 +181,13 @@ def test_spark_holds_the_lock_in_a_database_when_its_runner_was_killed(in_postgr
         holder.wait()
         checked = check(file)
         try:
-            with pytest.raises(PlanRefused), checked.store.held(checked.place.namespace):
+            with pytest.raises(PlanRefused), checked.store.hold_lock(checked.place.namespace):
                 pytest.fail("two hold one lock")
         finally:
             os.kill(spark, signal.SIGKILL)
 
         def is_free() -> bool:
-            with suppress(PlanRefused), checked.store.held(checked.place.namespace):
+            with suppress(PlanRefused), checked.store.hold_lock(checked.place.namespace):
                 return True
             return False
 
@@ -207,7 +207,9 @@ def test_a_file_keeps_offsets_under_the_same_names(kept: Kept, monkeypatch: pyte
     kept.sent(*range(5))
     kept.running.run()
     connection = sqlite3.connect(kept.running.root / "kept.db")
-    rows = connection.execute("SELECT key, data FROM state WHERE namespace = ?", (kept.running.place.of_offsets,))
+    rows = connection.execute(
+        "SELECT key, data FROM state WHERE namespace = ?", (kept.running.place.offsets_namespace,)
+    )
     found = {key: json.loads(data) for key, data in rows}
     connection.close()
     assert sum(document["offset"] for document in found.values()) == 5
@@ -254,7 +256,9 @@ def test_partitions_that_a_group_does_not_know_begin_where_the_source_says(group
 
 def test_what_the_store_knows_is_stronger_than_a_group_and_a_rebuild_than_both(grouped: Kept) -> None:
     checked = check(grouped.running.root / "pipeline.yml")
-    KeptOffsets(checked.store, checked.place.of_offsets).put("numbers", {(grouped.topic, 0): 0, (grouped.topic, 1): 0})
+    OffsetStore(checked.store, checked.place.offsets_namespace).put(
+        "numbers", {(grouped.topic, 0): 0, (grouped.topic, 1): 0}
+    )
     grouped.running.run()
     assert grouped.out() == list(range(10))
     grouped.lose_the_disk()
@@ -293,7 +297,7 @@ class Hooked:
         """The records that a reader is done with: by the database, and by its group."""
         offsets = offsets_in(self.database, self.kept) if self.database.has("streamling.state") else {}
         group = self.kept.running.place.group(reader)
-        told = KafkaAdmin(self.kept.broker.plain).committed(group, [self.kept.topic])
+        told = KafkaAdmin(self.kept.broker.plain).committed_offsets(group, [self.kept.topic])
         in_store = sum(at for key, at in offsets.items() if key.startswith(f"{reader}:{self.kept.topic}:"))
         return in_store, sum(told.values())
 

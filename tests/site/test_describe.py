@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from penstock.cli.main import app
 from penstock.site.describe import describe
 from penstock.site.model import Site, SiteRule
-from penstock.workflow.stages import Target, check, compiled
+from penstock.workflow.stages import Target, check, compile_project
 from tests.support import write
 
 PROJECT = """
@@ -42,7 +42,7 @@ exposures:
 def site(tmp_path: Path) -> Site:
     write(tmp_path, {"stream_project.yml": PROJECT})
     checked = check(Target(tmp_path), governed=False)
-    return describe(checked.graph, compiled(checked), checked.notes, "dev")
+    return describe(checked.graph, compile_project(checked), checked.notes, "dev")
 
 
 def test_a_page_knows_its_element(site: Site) -> None:

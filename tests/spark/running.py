@@ -10,12 +10,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.plan.place import Place
+from penstock.plan.place import ProjectPlace
 from penstock.runtime.batch.progress import QueryProgress
 from penstock.runtime.run.preview import peek
 from penstock.runtime.run.start import start
 from penstock.runtime.run.supervisor import Run
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 
 ORDERS = """
 sources:
@@ -39,7 +39,7 @@ class Running:
     entry: str = "."
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ProjectPlace:
         return check(self.root / self.entry).place
 
     def write(self, files: Mapping[str, str]) -> "Running":
@@ -70,14 +70,14 @@ class Running:
                 run.stop()
 
         try:
-            run.run_on(idle)
+            run.run_until_stopped(idle)
         finally:
             run.close()
         return {row.query: row for row in run.board.snapshot()}
 
     def begun(self, *, adopts_state: bool = False, carries: tuple[tuple[str, str], ...] = (), **options: Any) -> Run:
         checked = replace(check(self.root / self.entry), adopts_state=adopts_state, carries=carries)
-        plan = planned(checked, compiled(checked), **options)
+        plan = plan_project(checked, compile_project(checked), **options)
         store = checked.store
         return start(plan, self.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
 
@@ -96,7 +96,7 @@ class Running:
     def show(self, node_id: str, limit: int = 100) -> list[dict[str, Any]]:
         checked = check(self.root / self.entry)
         session = self.spark.newSession()
-        return peek(compiled(checked), node_id, checked.root, session, limit, checked.environ, checked.clusters)
+        return peek(compile_project(checked), node_id, checked.root, session, limit, checked.environ, checked.clusters)
 
 
 def _put(path: Path, text: str) -> None:

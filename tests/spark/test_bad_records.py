@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.clients.dead_letters.model import Letter, in_directories
+from penstock.clients.dead_letters.model import DeadLetter, read_from_directories
 from penstock.errors import QueryFailed
 from tests.spark.running import Running
 
@@ -38,8 +38,8 @@ def project(running: Running, on_error: str = "dead_letter") -> Path:
     return topic
 
 
-def letters(running: Running) -> list[Letter]:
-    return list(in_directories(running.root / ".penstock" / "topics", ["orders.errors"]))
+def letters(running: Running) -> list[DeadLetter]:
+    return list(read_from_directories(running.root / ".penstock" / "topics", ["orders.errors"]))
 
 
 def told(running: Running) -> list[tuple[str, int, str, str]]:

@@ -6,10 +6,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN, WAS
-from penstock.runtime.query.stateful import completed
+from penstock.runtime.query.stateful import complete_operator
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.rewrite.operators import DIVIDE, MEAN
 from penstock.sql.rewrite.translate import spark_text
@@ -26,7 +26,7 @@ def session(spark: SparkSession) -> SparkSession:
     """A session with empty tables in place of all inputs."""
     session = spark.newSession()
     session.sql(f"CREATE TEMPORARY FUNCTION {CLOCK}() RETURNS TIMESTAMP RETURN current_timestamp()")
-    know_row_functions(session, f"{DIVIDE} {MEAN}")
+    register_row_functions(session, f"{DIVIDE} {MEAN}")
     for table, ddl in DDL.items():
         rows = session.createDataFrame([], ddl)
         rows.createOrReplaceTempView(quote_spark_identifier(table))
@@ -48,7 +48,7 @@ def _outputs(session: SparkSession, sql: str) -> list[str]:
             case OperatorStage():
                 frames = [session.table(quote_spark_identifier(view)) for view in stage.inputs]
                 schemas = tuple(to_arrow_schema(frame.schema, timezone="UTC") for frame in frames)
-                kernel = kernel_for(completed(stage.operator, [frame.columns for frame in frames]), schemas)
+                kernel = kernel_for(complete_operator(stage.operator, [frame.columns for frame in frames]), schemas)
                 rows = session.createDataFrame([], from_arrow_schema(kernel.output))
         rows.createOrReplaceTempView(quote_spark_identifier(stage.view))
     mark = {"rows": None, "changes": OP, "signed": SIGN}[found.flow.kind]

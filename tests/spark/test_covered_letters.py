@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from penstock.clients.dead_letters.model import Letter
+from penstock.clients.dead_letters.model import DeadLetter
 from penstock.errors import QueryFailed
-from penstock.runtime.dead_letters.masking import cover_letters
-from penstock.runtime.dead_letters.replay import Replayed
+from penstock.runtime.dead_letters import masking
+from penstock.runtime.dead_letters.replay import ReplayResult
 from penstock.workflow.dead_letters import mask_dead_letters, pending_dead_letters
 from penstock.workflow.stages import check
 from tests.services.letters import deliver
@@ -65,7 +65,7 @@ def test_what_is_kept_of_a_row_that_fails_has_no_masked_and_no_sensitive_value(r
     assert SECRET not in str(letter)
 
     _written(running, "10 / (id - 4)")
-    assert deliver(running) == {"model.shares": Replayed(1, 0)}
+    assert deliver(running) == {"model.shares": ReplayResult(1, 0)}
     assert {r["id"]: r["share"] for r in running.topic("shares")} == {5: 10, 6: -10 + 20}
     assert pending_dead_letters(check(running.root), None) == []
 
@@ -79,13 +79,13 @@ def test_a_record_that_is_not_in_its_topic_waits_until_it_is_there_again(running
     topic.rename(topic.with_name("away"))
     topic.mkdir()
     for _ in range(2):
-        assert deliver(running) == {"model.shares": Replayed(0, 1)}
+        assert deliver(running) == {"model.shares": ReplayResult(0, 1)}
         (letter,) = pending_dead_letters(check(running.root), None)
         assert (letter.code, letter.about["offset"]) == ("row-failed", 1)
         assert "not where it came from" in letter.about["message"]
     topic.rmdir()
     topic.with_name("away").rename(topic)
-    assert deliver(running) == {"model.shares": Replayed(1, 0)}
+    assert deliver(running) == {"model.shares": ReplayResult(1, 0)}
     assert pending_dead_letters(check(running.root), None) == []
 
 
@@ -116,7 +116,7 @@ def test_rows_are_found_again_in_files_and_behind_models_whose_columns_have_chan
         assert _files_with(topics / f"{name}.errors", SECRET) == []
 
     running.write({"stream_project.yml": READERS.format(score="DOUBLE", added=", 1 AS one", less=4)})
-    assert deliver(running) == {"model.of_model": Replayed(1, 0), "model.of_files": Replayed(1, 0)}
+    assert deliver(running) == {"model.of_model": ReplayResult(1, 0), "model.of_files": ReplayResult(1, 0)}
     for name in ("of_model", "of_files"):
         assert {row["id"]: row["share"] for row in running.topic(name)} == {5: 10, 6: 10}
 
@@ -158,13 +158,13 @@ def test_dead_letters_that_were_kept_before_are_covered_when_they_are_shown_and_
     running.run()
     _written(running, "10 / (id - 4)")
     (letter,) = mask_dead_letters(check(running.root), pending_dead_letters(check(running.root), None))
-    assert isinstance(letter, Letter)
+    assert isinstance(letter, DeadLetter)
     assert json.loads(str(letter.about["value"])) == {"id": 5, "email": "***", "salary": "***", "city": "Oslo"}
-    assert deliver(running) == {"model.shares": Replayed(1, 0)}
+    assert deliver(running) == {"model.shares": ReplayResult(1, 0)}
 
 
 def test_spark_and_python_leave_the_same_of_what_others_say(running: Running) -> None:
     fields = "key STRING, value STRING, code STRING, message STRING, partition INT, offset BIGINT, headers STRING"
     rows = [(None, "{}", "row-refused", text, None, None, None) for text, _ in ANSWERS]
-    letters = cover_letters(running.spark.createDataFrame(rows, fields), ["email"])
+    letters = masking.mask_dead_letters(running.spark.createDataFrame(rows, fields), ["email"])
     assert [row["message"] for row in letters.collect()] == [covered for _, covered in ANSWERS]

@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import QueryFailed
 from penstock.runtime.run.start import start
 from penstock.testing.rehearsal import Rehearsal
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.spark.running import Running
 
 MINUTE_MS = 60_000
@@ -145,7 +145,7 @@ def test_an_input_that_is_silent_does_not_hold_up_the_others_for_ever(running: R
     ahead = [] if "lively" in waits else [{"id": 2, "at": "2026-01-01T09:30:00Z"}]
     running.drop("lively.v1", "1.json", [{"id": 1, "at": "2026-01-01T09:00:00Z"}, *ahead])
     checked = check(running.root)
-    plan = planned(checked, compiled(checked), select=(), allow_rebuild=())
+    plan = plan_project(checked, compile_project(checked), select=(), allow_rebuild=())
     run = start(plan, running.spark, checked.place, checked.store, environ=checked.environ)
     looks = 0
 
@@ -157,7 +157,7 @@ def test_an_input_that_is_silent_does_not_hold_up_the_others_for_ever(running: R
             run.stop()
 
     try:
-        run.run_on(idle_until_there)
+        run.run_until_stopped(idle_until_there)
     finally:
         run.close()
     assert [(row["id"], row["other"]) for row in running.topic("pairs")] == [(1, None)]

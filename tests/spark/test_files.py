@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from penstock.clients.dead_letters.model import in_directories
+from penstock.clients.dead_letters.model import read_from_directories
 from penstock.errors import PenstockError, ServiceError
 from penstock.testing import memory
 from tests.spark.running import Running
@@ -45,7 +45,7 @@ def ids() -> list[int]:
 
 def letters(pipeline: Running) -> list[dict[str, Any]]:
     topics = pipeline.root / ".penstock" / "topics"
-    return [dict(letter.about) for letter in in_directories(topics, ["rows.errors"])]
+    return [dict(letter.about) for letter in read_from_directories(topics, ["rows.errors"])]
 
 
 def test_texts_are_written_to_csv_with_the_white_space_that_they_have(pipeline: Running) -> None:

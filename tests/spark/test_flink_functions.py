@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.sql.analyze.analysis import bind_query
 from penstock.sql.analyze.output_schema import analyze_outputs
 from penstock.sql.catalog.flink_functions import TABLE
@@ -159,7 +159,7 @@ def test_what_is_unnested_may_be_of_a_type_that_only_spark_knows(spark: SparkSes
         analysis = analyze_outputs(parsed, {"t": None})
         assert analysis.problems == ()
         sql = to_spark(bind_query(text, ["t"], analysis.operands))
-        know_row_functions(session, sql)
+        register_row_functions(session, sql)
         assert [tuple(row) for row in session.sql(sql).collect()] == expected, text
 
 

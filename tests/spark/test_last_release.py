@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.plan.explain import explain
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.spark.release_fixture import BEGUN, COUNTRIES, drop, order, payment, unpack
 from tests.spark.running import Running
 
@@ -19,7 +19,7 @@ ORDERS, PAYMENTS = 45, 40
 
 def _plan(running: Running) -> dict[str, tuple[str, str]]:
     checked = check(running.root)
-    lines = [explain(step) for step in planned(checked, compiled(checked)).steps]
+    lines = [explain(step) for step in plan_project(checked, compile_project(checked)).steps]
     return {line.name: (line.action, line.reason) for line in lines if line.subject == "query"}
 
 

@@ -5,7 +5,7 @@ import pytest
 from penstock.errors import QueryFailed
 from penstock.runtime.run.start import start
 from penstock.workflow.dead_letters import pending_dead_letters
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.services.letters import deliver
 from tests.spark.running import ORDERS, Running, order
 
@@ -54,7 +54,7 @@ def test_columns_of_a_table_that_are_declared_as_texts_are_texts(running: Runnin
 def _warnings(running: Running) -> list[str]:
     """What a run warns of that reads what is there."""
     checked, said = check(running.root), list[str]()
-    plan = planned(checked, compiled(checked))
+    plan = plan_project(checked, compile_project(checked))
     place, store = checked.place, checked.store
     run = start(plan, running.spark, place, store, environ=checked.environ, clusters=checked.clusters, say=said.append)
     try:
@@ -142,7 +142,7 @@ def test_a_lookup_table_that_changes_during_a_run_is_read_and_looked_through_aga
     running.drop("orders.v1", "1.json", [order(1)])
     checked, said = check(running.root), list[str]()
     about = (running.spark, checked.place, checked.store)
-    plan = planned(checked, compiled(checked))
+    plan = plan_project(checked, compile_project(checked))
     run = start(plan, *about, environ=checked.environ, clusters=checked.clusters, say=said.append)
     steps = [
         ({"countries/all.csv": "code,people\nDE,85\nFR,many\n"}, order(2)),
@@ -159,7 +159,7 @@ def test_a_lookup_table_that_changes_during_a_run_is_read_and_looked_through_aga
             running.drop("orders.v1", f"{row['id']}.json", [row])
 
     try:
-        run.run_on(idle)
+        run.run_until_stopped(idle)
     finally:
         run.close()
     assert sorted((r["id"], r["people"]) for r in running.topic("named")) == [(1, 84), (2, 85), (3, 68)]

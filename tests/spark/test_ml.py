@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
 from penstock.plan.explain import explain
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests import onnx_models
 from tests.spark.running import Running
 
@@ -245,7 +245,7 @@ def test_another_file_under_the_same_name_is_shown_by_plan_and_asked_from_then_o
     onnx_models.fraud(fraud.root / "models/fraud.onnx", scale=0.0)
     fraud.drop("payments.v1", "b.jsonl", [{"id": 7, "amount": 5, "rate": 5}])
     checked = check(fraud.root)
-    lines = [str(explain(step)) for step in planned(checked, compiled(checked)).changes]
+    lines = [str(explain(step)) for step in plan_project(checked, compile_project(checked)).changes]
     assert lines == ["~ restart query scores: a model that it asks is another one; goes on where it stopped"]
     fraud.run()
     found = {row["id"]: row["p"]["fraud_score"] for row in fraud.topic("scores") if row["p"]}

@@ -7,8 +7,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from penstock.clients.jvm.udfs.functions import know_row_functions
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_for_rows
+from penstock.clients.jvm.udfs.functions import register_row_functions
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_row_error
 from penstock.sql.types.columns import spark_type
 from tests.pipelines import COLUMNS, Fixture, groups, shown, studied, translated
 
@@ -30,7 +30,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 def _asked(session: SparkSession, expressions: list[str]) -> DataFrame:
     sql = f"SELECT {', '.join(f'{translated(e)} AS c{n}' for n, e in enumerate(expressions))} FROM t"
-    know_row_functions(session, sql)
+    register_row_functions(session, sql)
     return session.sql(sql)
 
 
@@ -90,7 +90,7 @@ def test_every_function_of_pipelines_gives_what_is_told(session: SparkSession, g
 def test_what_is_an_error_is_one_of_the_row_and_says_why(session: SparkSession, expression: str, said: str) -> None:
     with pytest.raises(SPARK_ERRORS) as caught:
         _asked(session, [expression]).collect()
-    assert is_for_rows(caught.value)
+    assert is_row_error(caught.value)
     assert said in failure_of(caught.value).message
 
 
@@ -98,7 +98,7 @@ def test_digests_are_those_of_texts_of_every_length(session: SparkSession) -> No
     """XXH3 goes other ways for texts of up to 3, 8, 16, 128, 240 and more bytes, and in blocks of 1024."""
     text = "SELECT id, repeat('penstock ', 300) AS t FROM VALUES (1), (3), (8), (9), (16), (17), (128), (129), (240), "
     sql = text + "(241), (1024), (1025), (2600) AS v(id)"
-    know_row_functions(session, "penstock_row_xxhash")
+    register_row_functions(session, "penstock_row_xxhash")
     cut = f"SELECT id, penstock_row_xxhash(left(t, id)), penstock_row_keccak256(left(t, id)) FROM ({sql})"
     assert {row[0]: (row[1][:8], row[2][:10]) for row in session.sql(cut).collect()} == DIGESTS
 

@@ -8,11 +8,11 @@ import pytest
 
 from penstock.connectors.file import FileSink
 from penstock.runtime.batch.sink_progress import NOTE
-from penstock.runtime.dead_letters.replay import Replayed, replayed
+from penstock.runtime.dead_letters.replay import ReplayResult, replay_dead_letters
 from penstock.testing import memory
 from penstock.testing.contract import FIRST
 from penstock.workflow.dead_letters import pending_dead_letters
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 from tests.spark.running import Running
 
 
@@ -426,8 +426,8 @@ sinks:
     pipeline.write({"pipeline.yml": document.replace("CAST(", "TRY_CAST(")})
     checked = check(pipeline.root / pipeline.entry)
     (letter,) = pending_dead_letters(checked, None)
-    sent = (compiled(checked), "sink.kept", [letter], pipeline.spark, checked.place, checked.store)
-    assert replayed(*sent, checked.environ, checked.clusters) == Replayed(1, 0)
+    sent = (compile_project(checked), "sink.kept", [letter], pipeline.spark, checked.place, checked.store)
+    assert replay_dead_letters(*sent, checked.environ, checked.clusters) == ReplayResult(1, 0)
     for sink in ("all", "kept"):
         assert sorted(row["id"] for row in json_rows(pipeline.root / sink)) == [1, 2, 3, 4, 5]
     assert pending_dead_letters(checked, None) == []

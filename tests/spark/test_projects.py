@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from penstock.cli.output import exact_json
 from penstock.connectors.registry import source_from
 from penstock.errors import PlanRefused, QueryFailed
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 from tests.spark.running import ORDERS, Running, order
 
 PAID = """
@@ -415,7 +415,7 @@ def test_rows_are_shown_alike_with_and_without_spark(running: Running) -> None:
     running.drop("orders.v1", "a.jsonl", [order(1, at="2026-01-01T00:00:00.123Z")])
     running.run()
     checked = check(running.root)
-    fast = source_from(compiled(checked).streams["model.wide"], running.root).first_rows(10)
+    fast = source_from(compile_project(checked).streams["model.wide"], running.root).first_rows(10)
     shown = running.show("model.wide")
     assert fast == shown
     for (row,) in (fast, shown):

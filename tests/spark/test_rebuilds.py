@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import QueryFailed
 from penstock.plan.state import batch_outputs
 from penstock.runtime.checkpoint.repair import repair
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 from tests.spark.running import ORDERS, Running, order
 
 MODELS = """
@@ -76,7 +76,7 @@ def test_damaged_checkpoints_fail_by_name_and_go_on_once_repaired(tmp_path: Path
     assert sorted(row["id"] for row in project.topic("other")) == [1, 2, 3]
 
     checked = check(tmp_path)
-    for query in compiled(checked).queries:
+    for query in compile_project(checked).queries:
         assert all(d.repair for d in repair(place.checkpoint(query.name), query.name, batch_outputs(query, place)))
     project.run()
     assert sorted(row["id"] for row in project.topic("paid")) == [1, 2, 3]

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from penstock.errors import QueryFailed
-from penstock.runtime.dead_letters.replay import Replayed, replayed
+from penstock.runtime.dead_letters.replay import ReplayResult, replay_dead_letters
 from penstock.workflow.dead_letters import pending_dead_letters
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 from tests.services.letters import deliver
 from tests.spark.running import ORDERS, Running, order
 
@@ -68,7 +68,7 @@ def test_many_rows_that_fail_are_kept_and_the_others_are_written_once(running: R
     assert letters[10].startswith("it cannot be computed: CASE WHEN `id` <> 5 THEN")
 
     waiting = pending_dead_letters(check(running.root), None)
-    assert deliver(running) == {"model.shares": Replayed(0, 999)}
+    assert deliver(running) == {"model.shares": ReplayResult(0, 999)}
     assert [letter.about["value"] for letter in pending_dead_letters(check(running.root), None)] == [
         letter.about["value"] for letter in waiting
     ]
@@ -182,7 +182,7 @@ def test_what_a_query_with_state_does_not_compute_keeps_no_row_out(running: Runn
     assert [progress[name].rejected for name in ("by_country", "shares")] == [0, 0]
 
 
-def mended(running: Running, tests: str = "") -> Replayed:
+def mended(running: Running, tests: str = "") -> ReplayResult:
     """What becomes of letters when the SQL is mended, beside these tests."""
     given(running, "dead_letter")
     running.run()
@@ -191,14 +191,14 @@ def mended(running: Running, tests: str = "") -> Replayed:
     model = MODEL.replace("(id - 2)", "NULLIF(id - 2, 0)").replace("CAST(", "TRY_CAST(").format(on_error="dead_letter")
     running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{model}{tests}"})
     checked = check(running.root)
-    manifest, store = compiled(checked), checked.store
-    return replayed(
+    manifest, store = compile_project(checked), checked.store
+    return replay_dead_letters(
         manifest, "model.shares", waiting, running.spark, checked.place, store, checked.environ, checked.clusters
     )
 
 
 def test_rows_are_delivered_again_when_the_sql_is_mended(running: Running) -> None:
-    assert mended(running) == Replayed(2, 0)
+    assert mended(running) == ReplayResult(2, 0)
     assert len(running.topic("shares")) == 200
     assert pending_dead_letters(check(running.root), None) == []
 
@@ -212,7 +212,7 @@ tests:
     assertions: [{not_null: {columns: [number]}}]
     on_failure: [{dlq: {}}]
 """
-    assert mended(running, test) == Replayed(1, 1)
+    assert mended(running, test) == ReplayResult(1, 1)
     assert len(running.topic("shares")) == 199
     (letter,) = pending_dead_letters(check(running.root), None)
     assert json.loads(letter.about["value"])["id"] == 5

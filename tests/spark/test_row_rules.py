@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import QueryFailed
 from penstock.workflow.dead_letters import pending_dead_letters
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.spark.running import ORDERS, Running, order
 
 PROJECT = """
@@ -109,5 +109,5 @@ def test_rows_can_be_left_out_without_a_trace(running: Running) -> None:
 def test_rows_that_nobody_sees_cannot_be_held_to_rules(running: Running) -> None:
     given(running, "advanced: {spark: {trigger: realtime}}")
     checked = check(running.root)
-    plan = planned(checked, compiled(checked), select=["clean"])
+    plan = plan_project(checked, compile_project(checked), select=["clean"])
     assert any("tests that keep rows out" in refusal.message for refusal in plan.refusals)

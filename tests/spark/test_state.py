@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.cli import state
-from penstock.cli.options import Format
+from penstock.cli.options import OutputFormat
 from penstock.errors import PlanRefused
 from penstock.testing.rehearsal import Rehearsal
 
@@ -46,7 +46,7 @@ def later(rehearsal: Rehearsal, minutes: int) -> None:
 
 def shown(rehearsal: Rehearsal, model: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     capsys.readouterr()
-    state.command(model, path=rehearsal.root, form=Format.JSON)
+    state.command(model, path=rehearsal.root, form=OutputFormat.JSON)
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     return document
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from penstock.runtime.run.listener import last_executed
+from penstock.runtime.run.listener import last_committed_batch
 from penstock.runtime.run.start import start
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 from tests.spark.running import ORDERS, Running, order
 
 
@@ -17,7 +17,7 @@ def written(running: Running, advanced: str) -> Running:
 def trigger_of(running: Running, entry: str = ".") -> str:
     """The trigger of the query `m` while it runs."""
     checked = check(running.root / entry)
-    plan = planned(checked, compiled(checked))
+    plan = plan_project(checked, compile_project(checked))
     run = start(plan, running.spark, checked.place, checked.store, environ=checked.environ)
     seen: list[str] = []
 
@@ -27,7 +27,7 @@ def trigger_of(running: Running, entry: str = ".") -> str:
         run.stop()
 
     try:
-        run.run_on(look)
+        run.run_until_stopped(look)
     finally:
         run.close()
     return seen[0]
@@ -43,17 +43,17 @@ def test_a_batch_begins_at_once_unless_an_interval_is_given(running: Running) ->
 def test_the_last_batch_of_an_idle_query_is_one_that_it_committed(running: Running) -> None:
     written(running, "{}").drop("orders.v1", "1.jsonl", [order(1)])
     checked = check(running.root)
-    run = start(planned(checked, compiled(checked)), running.spark, checked.place, checked.store)
+    run = start(plan_project(checked, compile_project(checked)), running.spark, checked.place, checked.store)
     seen: list[tuple[int, int | None]] = []
 
     def look() -> None:
         query: Any = run._live["m"].query
         if (progress := query.lastProgress) is not None and "addBatch" not in progress["durationMs"]:
-            seen.append((progress["batchId"], last_executed(query)))
+            seen.append((progress["batchId"], last_committed_batch(query)))
             run.stop()
 
     try:
-        run.run_on(look)
+        run.run_until_stopped(look)
     finally:
         run.close()
     assert seen == [(1, 0)]

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.sql.analyze.analysis import analyze_query, bind_query
 from penstock.sql.analyze.output_schema import analyze_outputs
 from penstock.sql.parse.dialects import PROJECT
@@ -71,7 +71,7 @@ def test_a_result_does_not_depend_on_whether_types_are_known_before(spark: Spark
     found = []
     for columns in (COLUMNS, None):
         spoken = to_spark(bind_query(sql, ("t",), analyze_query(sql, {"t": columns}, {}).operands))
-        know_row_functions(own, spoken)
+        register_row_functions(own, spoken)
         rows = own.sql(spoken)
         found.append((rows.schema.simpleString(), sorted(rows.collect())))
     assert found[0] == found[1]

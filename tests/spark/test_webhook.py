@@ -16,10 +16,10 @@ from penstock.clients.clusters import Clusters
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.project.settings import settings_from
-from penstock.runtime.dead_letters.replay import Replayed, replayed
+from penstock.runtime.dead_letters.replay import ReplayResult, replay_dead_letters
 from penstock.testing.contract import FIRST
 from penstock.workflow.dead_letters import pending_dead_letters
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Received, Says
 from tests.process.cli import children
@@ -36,7 +36,7 @@ def server() -> Iterator[servers.Endpoint]:
 
 def sink(server: servers.Endpoint, environ: dict[str, str] | None = None, **options: Any) -> WebhookSink:
     found = WebhookSink.model_validate({"from": "rows", "url": server.url, **options})
-    return found.reaching(Clusters(settings=settings_from(environ or {})))
+    return found.with_clusters(Clusters(settings=settings_from(environ or {})))
 
 
 def numbers(spark: SparkSession, count: int, parts: int = 1) -> DataFrame:
@@ -330,12 +330,12 @@ def test_rows_that_are_delivered_again_and_refused_are_kept(pipeline: Running, s
     pipeline.write({"pipeline.yml": FROM_FILES % "id"})
     checked = check(pipeline.root / "pipeline.yml")
 
-    def again() -> Replayed:
+    def again() -> ReplayResult:
         about = (pipeline.spark, checked.place, checked.store, checked.environ, checked.clusters)
-        return replayed(compiled(checked), "sink.hook", pending_dead_letters(checked, None), *about)
+        return replay_dead_letters(compile_project(checked), "sink.hook", pending_dead_letters(checked, None), *about)
 
     server.judge = refusing(2)
-    assert again() == Replayed(0, 1)
+    assert again() == ReplayResult(0, 1)
     assert [letter.code for letter in pending_dead_letters(checked, None)] == ["row-refused"]
     server.judge = refusing(0)
     found = again()

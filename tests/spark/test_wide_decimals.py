@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.int256.columns import as_number, with_texts
-from penstock.clients.int256.register import know_wide_numbers
+from penstock.clients.int256.columns import int256_to_texts, to_int256
+from penstock.clients.int256.register import register_int256
 from penstock.runtime.query.dataframes import columns_of
-from penstock.runtime.spark.errors import SPARK_ERRORS, is_for_rows
+from penstock.runtime.spark.errors import SPARK_ERRORS, is_row_error
 from penstock.sql.rewrite.int256 import rewrite_wide
 from penstock.sql.types.int256 import WideType
 from penstock.sql.types.wide_decimals import decimal_bytes
@@ -24,7 +24,7 @@ B: WideType = "DECIMAL(60, 6)"
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
     own = spark.newSession()
-    know_wide_numbers(own)
+    register_int256(own)
     return own
 
 
@@ -38,14 +38,14 @@ def drawn(seed: int, digits: int, scale: int) -> list[Decimal]:
 def table(session: SparkSession, rows: list[tuple[Decimal | None, Decimal | None]]) -> DataFrame:
     texts = [(n, *(None if v is None else f"{v:f}" for v in row)) for n, row in enumerate(rows)]
     frame = session.createDataFrame(texts, "id INT, a STRING, b STRING")
-    made = {name: as_number(f.call_function("penstock_to_dec", name), kind) for name, kind in (("a", A), ("b", B))}
+    made = {name: to_int256(f.call_function("penstock_to_dec", name), kind) for name, kind in (("a", A), ("b", B))}
     return frame.withColumns(made)
 
 
 def asked(frame: DataFrame, selected: str) -> list[Any]:
     frame.createOrReplaceTempView("t")
     sql = rewrite_wide(f"SELECT id, {selected} FROM t ORDER BY id", (("t", columns_of(frame)),))
-    return [tuple(row)[1:] for row in with_texts(frame.sparkSession.sql(sql)).collect()]
+    return [tuple(row)[1:] for row in int256_to_texts(frame.sparkSession.sql(sql)).collect()]
 
 
 def test_what_is_computed_and_compared_is_exact(session: SparkSession) -> None:
@@ -83,14 +83,16 @@ def test_nulls_groups_and_ends(session: SparkSession) -> None:
     frame = table(session, [(Decimal("1.5"), None), (Decimal("1.50"), Decimal(2)), (Decimal("-3"), Decimal(2))])
     frame.createOrReplaceTempView("t")
     sql = "SELECT MAX(a) AS x, MIN(a) AS y, COUNT(DISTINCT a) AS n, MAX(b + a) AS z FROM t"
-    (row,) = with_texts(session.sql(rewrite_wide(sql, (("t", columns_of(frame)),)))).collect()
+    (row,) = int256_to_texts(session.sql(rewrite_wide(sql, (("t", columns_of(frame)),)))).collect()
     assert (Decimal(row["x"]), Decimal(row["y"]), row["n"], Decimal(row["z"])) == (
         Decimal("1.5"), Decimal(-3), 2, Decimal("3.5")
     )  # fmt: skip
     grouped = "SELECT b, MAX(a) AS m, MAX(a) FILTER (WHERE a < 0) AS low FROM t GROUP BY b {}"
 
     def groups(condition: str) -> list[tuple[Decimal, Decimal | None]]:
-        rows = with_texts(session.sql(rewrite_wide(grouped.format(condition), (("t", columns_of(frame)),)))).collect()
+        rows = int256_to_texts(
+            session.sql(rewrite_wide(grouped.format(condition), (("t", columns_of(frame)),)))
+        ).collect()
         return [(Decimal(row["m"]), row["low"] and Decimal(row["low"])) for row in rows]
 
     whole = [(Decimal("1.5"), None), (Decimal("1.5"), Decimal(-3))]
@@ -107,7 +109,9 @@ def test_what_is_computed_may_be_grouped_by_and_used_again(session: SparkSession
     frame.createOrReplaceTempView("t")
 
     def counts(sql: str) -> list[tuple[object, ...]]:
-        return sorted(map(tuple, with_texts(session.sql(rewrite_wide(sql, (("t", columns_of(frame)),)))).collect()))
+        return sorted(
+            map(tuple, int256_to_texts(session.sql(rewrite_wide(sql, (("t", columns_of(frame)),)))).collect())
+        )
 
     for clause in ("a + 1 HAVING a + 1 > 2", "1 HAVING a + 1 > 2", "m HAVING m > 2", "(a + 1) HAVING t.a + 1 > 2"):
         (row,) = counts(f"SELECT a + 1 AS m, COUNT(*) AS n FROM t GROUP BY {clause}")
@@ -135,4 +139,4 @@ def test_what_does_not_fit_is_an_error_of_its_row(expression: str, said: str, se
     with pytest.raises(SPARK_ERRORS) as caught:
         asked(frame, f"{expression} AS x")
     assert said in str(caught.value)
-    assert is_for_rows(caught.value)
+    assert is_row_error(caught.value)

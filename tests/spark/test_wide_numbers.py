@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.int256.columns import wide_columns, with_texts
-from penstock.clients.int256.register import know_wide_numbers
-from penstock.clients.jvm.try_eval import tried
+from penstock.clients.int256.columns import int256_columns, int256_to_texts
+from penstock.clients.int256.register import register_int256
+from penstock.clients.jvm.try_eval import try_column
 from penstock.errors import PlanRefused
 from penstock.runtime.query.dataframes import columns_of
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_for_rows
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_row_error
 from penstock.sql.rewrite.int256 import rewrite_wide, rewrite_wide_condition
 from penstock.sql.types.int256 import FIELDS, LIMITS, WideType
 
@@ -64,7 +64,7 @@ def pairs(kind: WideType) -> list[tuple[int, int]]:
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
     own = spark.newSession()
-    know_wide_numbers(own)
+    register_int256(own)
     return own
 
 
@@ -84,7 +84,7 @@ def table(session: SparkSession, kind: WideType, rows: Iterable[tuple[int | None
 def asked(session: SparkSession, sql: str, rows: DataFrame) -> list[Any]:
     """What a query over `t` answers, in the order of its rows; wide numbers as texts."""
     found = session.sql(rewrite_wide(sql, (("t", columns_of(rows)),)))
-    return [tuple(row)[1:] for row in sorted(with_texts(found).collect(), key=lambda row: row["id"])]
+    return [tuple(row)[1:] for row in sorted(int256_to_texts(found).collect(), key=lambda row: row["id"])]
 
 
 def fits(number: int | None, kind: WideType) -> bool:
@@ -113,7 +113,7 @@ def test_arithmetic_is_that_of_whole_numbers_to_the_last_digit(
     field = FIELDS[kind]
     computed = f.call_function(f"penstock_{field}_{word}", f"a.{field}", f"b.{field}")
     assert wrong.count() == len(every) - len(sound)
-    assert wrong.where(tried(computed).isNotNull()).count() == 0
+    assert wrong.where(try_column(computed).isNotNull()).count() == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,7 +144,7 @@ def test_operators_with_null_are_null_and_functions_refuse_it(session: SparkSess
     assert asked(session, sql, rows) == [(None, None, "5", False, None), (None, None, "7", True, None)]
     with pytest.raises(SPARK_ERRORS) as caught:
         asked(session, "SELECT id, u256_add(a, b) AS s FROM t", rows)
-    assert is_for_rows(caught.value)
+    assert is_row_error(caught.value)
 
 
 def test_a_division_that_case_keeps_out_is_never_done(session: SparkSession) -> None:
@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_an_error_of_the_row_that_says_so(
     rows = table(session, "UINT256", [(a, a)])
     with pytest.raises(SPARK_ERRORS) as caught:
         asked(session, f"SELECT id, {expression} AS x FROM t", rows)
-    assert is_for_rows(caught.value)
+    assert is_row_error(caught.value)
     assert failure_of(caught.value).message == f"[WIDE_NUMBER] {said}"
 
 
@@ -226,6 +226,6 @@ def test_what_would_lose_digits_is_refused_before_it_runs(session: SparkSession,
 def test_texts_are_made_of_wide_numbers_inside_of_other_values(session: SparkSession) -> None:
     rows = table(session, "INT256", [(-5, 6)])
     found = session.sql("SELECT id, ARRAY(a, b) AS l, NAMED_STRUCT('n', a, 'm', MAP('k', b)) AS s FROM t")
-    (row,) = with_texts(found).collect()
+    (row,) = int256_to_texts(found).collect()
     assert (row["l"], row["s"].asDict()) == (["-5", "6"], {"n": "-5", "m": {"k": "6"}})
-    assert wide_columns(rows.schema) == {"a": "INT256", "b": "INT256"}
+    assert int256_columns(rows.schema) == {"a": "INT256", "b": "INT256"}

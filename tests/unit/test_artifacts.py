@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.main import app
 from penstock.errors import PenstockError
-from penstock.manifest.artifacts import INDEX, MANIFEST, artifacts, file_name, written_before
+from penstock.manifest.artifacts import INDEX, MANIFEST, artifacts, file_name, written_files
 from tests.support import only, write
 from tests.unit.conftest import MAIN, Compile, Findings
 
@@ -164,7 +164,7 @@ def test_no_index_makes_it_remove_what_is_not_its_own(folder: Path, tmp_path: Pa
 def test_an_index_that_cannot_be_read_removes_nothing(folder: Path, text: str) -> None:
     write(folder, {"topics/old.json": "{}"})
     (folder / INDEX).write_text(text)
-    assert written_before(folder) == set()
+    assert written_files(folder) == set()
     call()
     assert "topics/old.json" in files(folder)
 

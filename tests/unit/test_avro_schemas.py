@@ -2,8 +2,8 @@
 
 import json
 
-from penstock.clients.kafka.avro import narrowed
-from penstock.clients.registry.references import made_whole
+from penstock.clients.kafka.avro import select_fields
+from penstock.clients.registry.references import inline_references
 
 
 def _record(**fields: object) -> str:
@@ -18,11 +18,11 @@ def _names(schema: str) -> list[str]:
 
 def test_fields_that_nobody_wants_are_left_out() -> None:
     schema = _record(Id="long", name="string", price={"type": "bytes", "logicalType": "decimal"}, tags=["null", "int"])
-    assert _names(narrowed(schema, {"id", "price"})) == ["Id", "price"]
+    assert _names(select_fields(schema, {"id", "price"})) == ["Id", "price"]
 
 
 def test_one_field_stays_if_only_rows_are_counted() -> None:
-    assert _names(narrowed(_record(id="long", name="string"), ())) == ["id"]
+    assert _names(select_fields(_record(id="long", name="string"), ())) == ["id"]
 
 
 def test_types_with_names_stay_for_those_that_refer_to_them() -> None:
@@ -35,12 +35,12 @@ def test_types_with_names_stay_for_those_that_refer_to_them() -> None:
         hash={"type": {"type": "fixed", "name": "Hash", "size": 4}},
         note={"type": "string"},
     )
-    assert _names(narrowed(schema, {"ship"})) == ["bill", "ship", "lots", "hash"]
+    assert _names(select_fields(schema, {"ship"})) == ["bill", "ship", "lots", "hash"]
 
 
 def test_values_that_are_no_records_stay_as_they_are() -> None:
-    assert narrowed('"string"', {"x"}) == '"string"'
-    assert narrowed('["null", "string"]', {"x"}) == '["null", "string"]'
+    assert select_fields('"string"', {"x"}) == '"string"'
+    assert select_fields('["null", "string"]', {"x"}) == '["null", "string"]'
 
 
 def _order(*types: object) -> str:
@@ -56,23 +56,23 @@ SIZE = {"type": "enum", "name": "Size", "symbols": ["S", "L"]}
 
 
 def test_a_type_of_another_schema_stands_where_it_is_first_used() -> None:
-    whole = made_whole(_order("long", "Size", ["null", "Size"]), [json.dumps({**SIZE, "namespace": "shop"})])
+    whole = inline_references(_order("long", "Size", ["null", "Size"]), [json.dumps({**SIZE, "namespace": "shop"})])
     assert _types(whole) == ["long", {**SIZE, "namespace": "shop"}, ["null", "shop.Size"]]
 
 
 def test_types_bring_those_that_they_refer_to() -> None:
     box = {"type": "record", "name": "a.Box", "fields": [{"name": "size", "type": "Size"}]}
     sizes = {"type": "record", "name": "Sizes", "namespace": "a", "fields": [{"name": "all", "type": SIZE}]}
-    whole = made_whole(_order({"type": "array", "items": "a.Box"}, "a.Size"), map(json.dumps, (box, sizes)))
+    whole = inline_references(_order({"type": "array", "items": "a.Box"}, "a.Size"), map(json.dumps, (box, sizes)))
     size = {**SIZE, "namespace": "a"}
     filled = {"type": "record", "name": "Box", "namespace": "a", "fields": [{"name": "size", "type": size}]}
     assert _types(whole) == [{"type": "array", "items": filled}, "a.Size"]
 
 
 def test_a_type_outside_of_any_namespace_stays_there() -> None:
-    whole = made_whole(_order({"type": "map", "values": "Size"}), [json.dumps(SIZE)])
+    whole = inline_references(_order({"type": "map", "values": "Size"}), [json.dumps(SIZE)])
     assert _types(whole) == [{"type": "map", "values": {**SIZE, "namespace": ""}}]
 
 
 def test_a_schema_that_refers_to_nothing_stays_as_it_was_written() -> None:
-    assert made_whole(' {"type": "record"}', []) == ' {"type": "record"}'
+    assert inline_references(' {"type": "record"}', []) == ' {"type": "record"}'

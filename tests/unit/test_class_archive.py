@@ -8,8 +8,8 @@ from penstock.clients.jvm.java import Java
 from penstock.runtime.spark.class_archive import (
     KEPT_ARCHIVES,
     archive_file,
-    archive_in_making,
     archive_option,
+    create_archive,
     needs_training,
 )
 
@@ -27,7 +27,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
 
 
 def make_archive(java: Java) -> None:
-    with archive_in_making(java) as target:
+    with create_archive(java) as target:
         assert target is not None
         target.write_bytes(b"classes")
 
@@ -59,17 +59,17 @@ def test_archives_can_be_turned_off(java: Java, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_java_that_writes_no_archive_is_not_asked_again(java: Java) -> None:
-    with archive_in_making(java):
+    with create_archive(java):
         pass
     assert not needs_training(java)
     assert archive_option(java) is None
 
 
 def test_an_archive_is_made_by_one_process_at_a_time(java: Java) -> None:
-    with archive_in_making(java) as first:
+    with create_archive(java) as first:
         assert first is not None
         first.write_bytes(b"classes")
-        with archive_in_making(java) as second:
+        with create_archive(java) as second:
             assert second is None
     assert archive_file(java).read_bytes() == b"classes"
 

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.clients.clickhouse.client import name
-from penstock.clients.clickhouse.insert import Packing
-from penstock.clients.clickhouse.last_per_key import chunks, latest
-from penstock.clients.clickhouse.rejected_rows import Refused, failing, unpacked
-from penstock.clients.clickhouse.types import Kind, column_type, fitted, kind_of, target
+from penstock.clients.clickhouse.client import quote_identifier
+from penstock.clients.clickhouse.insert import Compression
+from penstock.clients.clickhouse.last_per_key import chunks, last_per_key
+from penstock.clients.clickhouse.rejected_rows import RejectedRows, find_failing, unpack_rejected
+from penstock.clients.clickhouse.types import Kind, column_type, convert_values, kind_of, target_type
 from penstock.errors import QueryFailed
 
 I8 = pa.int8()
@@ -18,12 +18,12 @@ I8 = pa.int8()
 
 def test_whole_numbers_are_times_of_the_unit_of_their_column() -> None:
     for text, unit in {"DateTime64(3)": "ms", "Nullable(DateTime64(6, 'UTC'))": "us", "DateTime64": "ms"}.items():
-        wanted = target(pa.int64(), kind_of(text))
+        wanted = target_type(pa.int64(), kind_of(text))
         assert wanted == pa.timestamp(unit, "UTC")
-        assert fitted(pa.array([5, None]), kind_of(text), wanted).cast(pa.int64()).to_pylist() == [5, None]
+        assert convert_values(pa.array([5, None]), kind_of(text), wanted).cast(pa.int64()).to_pylist() == [5, None]
         with pytest.raises(ValueError, match="no time that DateTime64 holds"):
-            fitted(pa.array([2**60]), kind_of(text), wanted)
-    assert target(pa.int64(), kind_of("DateTime64(4)")) is None
+            convert_values(pa.array([2**60]), kind_of(text), wanted)
+    assert target_type(pa.int64(), kind_of("DateTime64(4)")) is None
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_whole_numbers_are_times_of_the_unit_of_their_column() -> None:
 def test_columns_for_values(arrow: pa.DataType, column: str | None) -> None:
     assert column_type(arrow) == column
     if column is not None:
-        assert target(arrow, kind_of(column)) is not None
+        assert target_type(arrow, kind_of(column)) is not None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_types_are_read_as_they_are_written(text: str, kind: Kind) -> None:
     ],
 )
 def test_values_that_no_column_of_this_type_takes(arrow: pa.DataType, column: str) -> None:
-    assert target(arrow, kind_of(column)) is None
+    assert target_type(arrow, kind_of(column)) is None
 
 
 def test_rows_come_in_tables_of_one_size_however_they_came() -> None:
@@ -104,11 +104,11 @@ def table(**columns: list[Any]) -> pa.Table:
 
 def test_the_last_row_of_each_key_is_kept_in_order() -> None:
     rows = table(k=[1, 2, 1, None, 3, None], n=[0, 1, 2, 3, 4, 5])
-    assert latest(rows, ["k"], None)["n"].to_pylist() == [1, 2, 4, 5]
+    assert last_per_key(rows, ["k"], None)["n"].to_pylist() == [1, 2, 4, 5]
     several = table(k=[1, 1, 1], l=["a", "b", "a"], n=[0, 1, 2])
-    assert latest(several, ["k", "l"], None)["n"].to_pylist() == [1, 2]
+    assert last_per_key(several, ["k", "l"], None)["n"].to_pylist() == [1, 2]
     unique = table(k=[3, 1], n=[0, 1])
-    assert latest(unique, ["k"], None) is unique
+    assert last_per_key(unique, ["k"], None) is unique
 
 
 @pytest.mark.parametrize(
@@ -127,18 +127,18 @@ def test_keys_that_come_twice_are_seen_in_any_order(keys: list[object], left: li
     kind = pa.string() if "a" in keys else pa.int64()
     pieces = pa.chunked_array([pa.array(keys[:2], kind), pa.array(keys[2:], kind)])
     rows = pa.table({"id": pieces, "place": pa.array(range(len(keys)), pa.int64())})
-    assert latest(rows, ["id"], None)["place"].to_pylist() == left
+    assert last_per_key(rows, ["id"], None)["place"].to_pylist() == left
 
 
 def test_with_versions_the_last_row_of_the_highest_is_kept() -> None:
     rows = table(k=[1, 1, 1, 2, 2], v=[5, 9, 4, 7, 7], n=[0, 1, 2, 3, 4])
-    assert latest(rows, ["k"], "v")["n"].to_pylist() == [1, 4]
+    assert last_per_key(rows, ["k"], "v")["n"].to_pylist() == [1, 4]
 
 
 def test_of_numbers_as_text_those_without_one_come_last() -> None:
     rows = table(k=[1, 1, 1], v=["9", None, "10"], n=[0, 1, 2])
-    assert latest(rows, ["k"], "v", as_numbers=True)["n"].to_pylist() == [1]
-    assert latest(rows.slice(0, 1), ["k", "k"], "v", as_numbers=True)["n"].to_pylist() == [0]
+    assert last_per_key(rows, ["k"], "v", as_numbers=True)["n"].to_pylist() == [1]
+    assert last_per_key(rows.slice(0, 1), ["k", "k"], "v", as_numbers=True)["n"].to_pylist() == [0]
 
 
 def test_rows_are_packed_as_the_header_says() -> None:
@@ -147,28 +147,28 @@ def test_rows_are_packed_as_the_header_says() -> None:
     def read(source: pa.NativeFile) -> pa.Table:
         return pa.ipc.open_stream(source).read_all()
 
-    plain = Packing("none", 6)
-    assert (read(pa.BufferReader(plain.packed(rows))), plain.encoding) == (rows, None)
-    assert read(pa.BufferReader(zlib.decompress(Packing("gzip", 1).packed(rows), wbits=31))) == rows
-    assert Packing("gzip", 1).encoding == "gzip"
+    plain = Compression("none", 6)
+    assert (read(pa.BufferReader(plain.compress_rows(rows))), plain.encoding) == (rows, None)
+    assert read(pa.BufferReader(zlib.decompress(Compression("gzip", 1).compress_rows(rows), wbits=31))) == rows
+    assert Compression("gzip", 1).encoding == "gzip"
     for codec in ("zstd", "lz4"):
-        packing = Packing(codec, 6)
-        packed = packing.packed(rows)
-        assert len(packed) < len(plain.packed(rows))
+        packing = Compression(codec, 6)
+        packed = packing.compress_rows(rows)
+        assert len(packed) < len(plain.compress_rows(rows))
         assert (read(pa.BufferReader(packed)), packing.encoding) == (rows, None)
 
 
 def test_names_are_quoted_whatever_is_in_them() -> None:
-    assert name("a`b\\c") == "`a\\`b\\\\c`"
+    assert quote_identifier("a`b\\c") == "`a\\`b\\\\c`"
 
 
 def test_rows_that_are_refused_come_back_with_what_was_said() -> None:
-    refused = Refused()
+    refused = RejectedRows()
     refused.add(pa.table({"id": [1, 2, 3], "a b": ["x", "y", None]}), {2: "no", 0: "never"})
     told = pa.RecordBatch.from_pylist(
-        list(refused.letters()), pa.schema([("letters", pa.binary()), ("message", pa.string())])
+        list(refused.dead_letters()), pa.schema([("letters", pa.binary()), ("message", pa.string())])
     )
-    found = [row for batch in unpacked([told]) for row in batch.to_pylist()]
+    found = [row for batch in unpack_rejected([told]) for row in batch.to_pylist()]
     assert found == [{"c0": 3, "c1": None, "said": "no"}, {"c0": 1, "c1": "x", "said": "never"}]
 
 
@@ -177,9 +177,9 @@ def test_rows_that_fail_are_found_by_halving() -> None:
         if wrong := {3, 90}.intersection(range(begin, end)):
             raise QueryFailed("rows-refused", f"{sorted(wrong)}")
 
-    assert list(failing(100, attempt, 0)) == [(3, "[3]"), (90, "[90]")]
+    assert list(find_failing(100, attempt, 0)) == [(3, "[3]"), (90, "[90]")]
     with pytest.raises(QueryFailed, match="more than 100 rows"):
-        list(failing(100, attempt, 99))
+        list(find_failing(100, attempt, 99))
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_rows_that_fail_are_found_by_halving() -> None:
 )
 def test_numbers_that_a_float_would_change_for_good_are_refused(value: float, column: str, said: str | None) -> None:
     values, kind = pa.array([value]), kind_of(column)
-    wanted = target(values.type, kind)
+    wanted = target_type(values.type, kind)
     if said is None:
-        assert fitted(values, kind, wanted)[0].as_py() == pytest.approx(value)
+        assert convert_values(values, kind, wanted)[0].as_py() == pytest.approx(value)
     else:
         with pytest.raises((ValueError, pa.ArrowInvalid), match=said):
-            fitted(values, kind, wanted)
+            convert_values(values, kind, wanted)

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pyarrow as pa
 import pytest
 
-from penstock.clients.clickhouse.client import ClickHouse, TooMuch
+from penstock.clients.clickhouse.client import ClickHouse, RequestTooLarge
 from penstock.errors import ServiceError
 
 
@@ -56,7 +56,7 @@ def test_whether_an_error_may_pass_is_told_by_its_code(
 ) -> None:
     said = b"Code: 1. DB::Exception: because.\nmore"
     with answering(status, code, said) as server, pytest.raises(ServiceError) as caught:
-        server.do("SELECT 1")
+        server.execute("SELECT 1")
     assert (caught.value.code, caught.value.retriable) == (expected, retriable)
     assert caught.value.message.endswith("DB::Exception: because.")
     assert "s3cret-word" not in str(caught.value)
@@ -64,14 +64,14 @@ def test_whether_an_error_may_pass_is_told_by_its_code(
 
 @pytest.mark.parametrize("code", [159, 241, 396])
 def test_what_is_too_much_for_the_server_is_told_apart(code: int) -> None:
-    with answering(500, code, b"Code: 1. DB::Exception: too much.") as server, pytest.raises(TooMuch):
+    with answering(500, code, b"Code: 1. DB::Exception: too much.") as server, pytest.raises(RequestTooLarge):
         list(server.batches("SELECT 1"))
 
 
 def test_an_answer_that_takes_too_long_is_too_much() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = ClickHouse(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_secs=0.05)
-        with pytest.raises(TooMuch) as caught:
+        with pytest.raises(RequestTooLarge) as caught:
             list(server.batches("SELECT 1"))
     assert (caught.value.code, caught.value.retriable) == ("unreachable", True)
 

@@ -16,7 +16,7 @@ from penstock.plan.diff import diff
 from penstock.plan.state import NOTHING
 from penstock.plan.steps import Plan, RetireQuery
 from penstock.project.parse_project import Environment
-from penstock.workflow.stages import check, compiled, node_named, planned
+from penstock.workflow.stages import check, compile_project, find_node, plan_project
 from tests.process.cli import penstock
 from tests.support import write
 from tests.unit.conftest import MAIN, Compile
@@ -56,10 +56,10 @@ def test_a_node_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) -> N
     write(tmp_path, {MAIN: PROJECT})
     checked = check(tmp_path)
     with pytest.raises(ProjectInvalid) as caught:
-        node_named(checked.graph, "order")
+        find_node(checked.graph, "order")
     assert (caught.value.code, caught.value.hint) == ("unknown-node", "did you mean `orders`?")
     with pytest.raises(PlanRefused) as refused:
-        planned(checked, compiled(checked), select=["order"])
+        plan_project(checked, compile_project(checked), select=["order"])
     assert (refused.value.code, refused.value.hint) == ("unknown-node", "did you mean `orders`?")
 
 

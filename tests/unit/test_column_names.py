@@ -6,7 +6,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from penstock.clients.rows.reserved_columns import wrong_names
+from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.errors import ProjectInvalid
 from penstock.sql.types.columns import find_case_clash
 from penstock.workflow.stages import check
@@ -37,13 +37,13 @@ def test_names_are_alike_if_only_case_tells_them_apart() -> None:
     ],
 )
 def test_a_name_that_cannot_be_used_is_told_with_the_way_out(names: list[str], said: str) -> None:
-    wrong = wrong_names(names, "the topic", "rename it", ours=["place"])
+    wrong = invalid_names_error(names, "the topic", "rename it", ours=["place"])
     assert wrong is not None
     assert (wrong.code, wrong.message, wrong.hint) == ("column-names", said, "rename it")
 
 
 def test_names_with_dots_spaces_and_quotes_can_be_used() -> None:
-    assert wrong_names(["id", "a.b", "a b", "a`b", "_gs_op"], "the topic", "rename it") is None
+    assert invalid_names_error(["id", "a.b", "a b", "a`b", "_gs_op"], "the topic", "rename it") is None
 
 
 def test_validate_tells_of_columns_of_files_that_sql_takes_for_one(tmp_path: Path) -> None:

@@ -195,10 +195,10 @@ def test_json_lines_have_several_names(written: str, read: str) -> None:
 
 
 def test_relative_paths_start_at_the_documents_and_absolute_ones_do_not(tmp_path: Path) -> None:
-    assert FileSource(path="in", format="csv").rooted_at(tmp_path).path == str(tmp_path / "in")
-    assert FileSource(path="/in", format="csv").rooted_at(tmp_path).path == "/in"
-    assert TopicSource(topic="a.b").rooted_at(tmp_path).path() == tmp_path / ".penstock" / "topics" / "a.b"
-    assert TopicSource(topic="a", directory=Path("d")).rooted_at(tmp_path).path() == tmp_path / "d"
+    assert FileSource(path="in", format="csv").with_root(tmp_path).path == str(tmp_path / "in")
+    assert FileSource(path="/in", format="csv").with_root(tmp_path).path == "/in"
+    assert TopicSource(topic="a.b").with_root(tmp_path).path() == tmp_path / ".penstock" / "topics" / "a.b"
+    assert TopicSource(topic="a", directory=Path("d")).with_root(tmp_path).path() == tmp_path / "d"
 
 
 def test_a_file_source_without_files_says_where_it_looked(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_declared_columns_of_a_topic_win_over_its_files(tmp_path: Path) -> None:
     folder = tmp_path / ".penstock" / "topics" / "t"
     folder.mkdir(parents=True)
     (folder / "a.csv").write_text("x,y\n1,2\n")
-    found = TopicSource(topic="t").rooted_at(tmp_path)
+    found = TopicSource(topic="t").with_root(tmp_path)
     assert found.known_columns() == (Column("x"), Column("y"))
-    declared = TopicSource.model_validate({"topic": "t", "columns": [{"name": "z", "type": "INT"}]}).rooted_at(tmp_path)
+    declared = TopicSource.model_validate({"topic": "t", "columns": [{"name": "z", "type": "INT"}]}).with_root(tmp_path)
     assert declared.known_columns() == (Column("z", "INT"),)
     (folder / "b.jsonl").write_text('{"x": 1}\n')
     assert found.known_columns() is None
@@ -267,8 +267,8 @@ def test_every_nth_row_means_at_least_every_row() -> None:
     ],
 )
 def test_addresses_are_those_of_hadoop(tmp_path: Path, written: str, place: str) -> None:
-    assert FileSource(path=written, format="csv").rooted_at(tmp_path).path == place
-    stays = FileSource.stays_here({"path": written})
+    assert FileSource(path=written, format="csv").with_root(tmp_path).path == place
+    stays = FileSource.is_machine_local({"path": written})
     assert stays is written.startswith("file")
 
 

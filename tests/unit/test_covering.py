@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from penstock.clients.dead_letters.masking import cover_reason, cover_text, cover_value
+from penstock.clients.dead_letters.masking import mask_reason, mask_text, mask_value
 from penstock.clients.kafka.decode import FAULTS
-from penstock.clients.masked_answers import IN_WORKERS, WITHHELD_TEXT, cover_in_worker
+from penstock.clients.masked_answers import IN_WORKERS, WITHHELD_TEXT, mask_in_worker
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.runtime.dead_letters.masking import cover_failure
+from penstock.runtime.dead_letters.masking import mask_failure
 from penstock.runtime.spark import masked_log
 from tests.unit.conftest import Compile
 
@@ -27,11 +27,11 @@ from tests.unit.conftest import Compile
     ],
 )
 def test_the_text_of_an_error_shows_no_value(text: str) -> None:
-    assert "ada" not in cover_text(text)
+    assert "ada" not in mask_text(text)
 
 
 def test_the_name_of_an_error_of_spark_stays() -> None:
-    assert cover_text("[DIVIDE_BY_ZERO] Division by zero.").startswith("[DIVIDE_BY_ZERO] ")
+    assert mask_text("[DIVIDE_BY_ZERO] Division by zero.").startswith("[DIVIDE_BY_ZERO] ")
 
 
 POSTGRES = "PostgreSQL at db:5432/shop does not take a row:"
@@ -81,8 +81,8 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("text", "covered"), ANSWERS)
 def test_of_what_another_system_says_of_a_row_only_names_and_codes_stay(text: str, covered: str) -> None:
-    assert cover_reason("row-refused", text) == covered
-    assert cover_reason("row-refused", covered) == covered
+    assert mask_reason("row-refused", text) == covered
+    assert mask_reason("row-refused", covered) == covered
 
 
 @pytest.mark.parametrize(
@@ -99,24 +99,24 @@ def test_of_what_another_system_says_of_a_row_only_names_and_codes_stay(text: st
 def test_what_stops_a_query_quotes_no_answer(project_manifest: Compile, failure: PenstockError) -> None:
     model = f"  - {{name: m, sql: 'SELECT id, email AS contact FROM {{{{ source(\"s\") }}}}', {MASKED}}}\n"
     query = project_manifest(HEAD + model).query("m")
-    assert "ada" not in cover_failure(query, failure).message
+    assert "ada" not in mask_failure(query, failure).message
     assert WITHHELD_TEXT in failure.message
 
 
 def test_a_worker_prints_no_answer_where_the_log_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "http://hook:80 answered 422 No: ada"
-    assert cover_in_worker(text) == text
+    assert mask_in_worker(text) == text
     monkeypatch.setenv(IN_WORKERS, "1")
-    assert "ada" not in cover_in_worker(text)
+    assert "ada" not in mask_in_worker(text)
 
 
 def test_values_are_covered_at_any_depth_and_what_is_no_object_is_left_out() -> None:
     value = b'{"id": 1, "Email": "a", "before": {"email": "b"}, "list": [{"email": "c"}]}'
-    assert cover_value(value, {"email"}) == (
+    assert mask_value(value, {"email"}) == (
         '{"id": 1, "Email": "***", "before": {"email": "***"}, "list": [{"email": "***"}]}'
     )
     for other in (b"ada@x", b'["ada@x"]', b"\xff", None):
-        assert cover_value(other, {"email"}) is None
+        assert mask_value(other, {"email"}) is None
 
 
 HEAD = """
@@ -172,7 +172,7 @@ def test_what_was_masked_before_is_not_covered_again(project_manifest: Compile) 
     ],
 )
 def test_of_our_own_reasons_the_field_and_its_type_stay(text: str, covered: str) -> None:
-    assert cover_reason("not-json", text) == covered
+    assert mask_reason("not-json", text) == covered
 
 
 LOGGED = """Lost task 0.0 in stage 0.0 (driver): org.apache.spark.SparkException: [CAST_INVALID_INPUT] The value 'it's
@@ -200,6 +200,6 @@ def test_an_error_that_python_logs_has_its_class_and_its_stack() -> None:
         raise ValueError("ada@x")
     except ValueError:
         record = logging.LogRecord("py4j", logging.ERROR, "", 1, "It failed: 'ada@x'.", None, sys.exc_info())
-    text = masked_log.CoveredFormatter().format(record)
+    text = masked_log.MaskedFormatter().format(record)
     assert "ada@x" not in text.replace('raise ValueError("ada@x")', "")
     assert text.endswith("ValueError")

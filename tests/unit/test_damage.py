@@ -9,10 +9,10 @@ from penstock.errors import QueryFailed
 from penstock.plan.damage import DAMAGES, find_damage
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import batch_outputs, read_deployed, record_query
+from penstock.plan.state import batch_outputs, read_deployed_state, record_query
 from penstock.runtime.checkpoint.layout import batch_offsets, checkpoint_id, set_aside
 from penstock.runtime.checkpoint.repair import repair
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 from tests.support import write
 
 ID = "137139da-bd9a-4b59-9e56-42709e9042a8"
@@ -203,16 +203,16 @@ def test_a_plan_holds_what_is_damaged_and_nothing_else(tmp_path: Path) -> None:
         """
     write(tmp_path, {"stream_project.yml": project})
     checked = check(tmp_path)
-    manifest, place = compiled(checked), checked.place
+    manifest, place = compile_project(checked), checked.place
     for query in manifest.queries:
         record_query(checked.store, place, manifest.revision, query)
         write(place.checkpoint(query.name), {"metadata": '{"id":"a"}', "offsets/0": offsets(0), "commits/0": "v1\n{}"})
     (place.checkpoint("m") / "offsets/0").write_bytes(NOISE)
-    plan = diff(manifest, read_deployed(checked.store, place))
+    plan = diff(manifest, read_deployed_state(checked.store, place))
     lines = [line for line in map(explain, plan.steps) if line.subject == "query"]
     assert [(line.action, line.name) for line in lines] == [("hold", "m"), ("resume", "n")]
     assert "offsets/0 is unreadable" in lines[0].reason
-    allowed = diff(manifest, read_deployed(checked.store, place), allow_rebuild=["m"])
+    allowed = diff(manifest, read_deployed_state(checked.store, place), allow_rebuild=["m"])
     assert [line.action for line in map(explain, allowed.steps) if line.subject == "query"] == ["rebuild", "resume"]
     assert batch_outputs(manifest.queries[0], place) == (place.topics / "m",)
 

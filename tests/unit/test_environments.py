@@ -20,7 +20,7 @@ from penstock.manifest.compile import compile
 from penstock.plan.steps import CreateTopic, Plan, RebuildQuery, ResumeQuery, RetireQuery, StartQuery, Step
 from penstock.project.load import load
 from penstock.project.parse_project import Environment
-from penstock.workflow.stages import Checked, Target
+from penstock.workflow.stages import CheckedProject, Target
 from penstock.workflow.stages import check as checked_by
 from tests.support import codes, only, write
 from tests.unit.conftest import MAIN, Compile
@@ -37,14 +37,14 @@ def _nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "json_mode", False)
 
 
-Walk: TypeAlias = Callable[..., Checked]
+Walk: TypeAlias = Callable[..., CheckedProject]
 
 
 @pytest.fixture
 def walk(tmp_path: Path) -> Walk:
     """Write files, and check them as the command line would."""
 
-    def run(files: Mapping[str, str], env: str | None = None, **options: Any) -> Checked:
+    def run(files: Mapping[str, str], env: str | None = None, **options: Any) -> CheckedProject:
         write(tmp_path, files)
         return checked_by(Target(tmp_path, env, **options))
 
@@ -67,7 +67,7 @@ def call(*arguments: str) -> tuple[int, str, PenstockError | None]:
     return (found.exit_code if found else result.exit_code), result.output, found
 
 
-def chosen(checked: Checked) -> str | None:
+def chosen(checked: CheckedProject) -> str | None:
     return checked.environment.name if checked.environment else None
 
 

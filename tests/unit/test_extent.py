@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.clients.files.batch_directory import PartRead
-from penstock.runtime.run.completion import Extent, _Work, size
+from penstock.runtime.run.completion import CompletionTracker, _TaskProgress, part_size
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,13 @@ from penstock.runtime.run.completion import Extent, _Work, size
     ],
 )
 def test_a_part_is_as_large_as_its_positions_lie_apart(part: PartRead, expected: int) -> None:
-    assert size(part) == expected
+    assert part_size(part) == expected
 
 
 def test_a_part_of_files_is_as_large_as_they_are(tmp_path: Path) -> None:
     file = tmp_path / "a b.json"
     file.write_text("x" * 42)
-    assert size(PartRead(files=(file.as_uri(), (tmp_path / "gone").as_uri()))) == 42
+    assert part_size(PartRead(files=(file.as_uri(), (tmp_path / "gone").as_uri()))) == 42
 
 
 def batch(checkpoint: Path, number: int, end: int, *, committed: bool) -> None:
@@ -40,10 +40,17 @@ def batch(checkpoint: Path, number: int, end: int, *, committed: bool) -> None:
 
 def test_the_part_grows_with_what_tasks_have_read_and_never_shrinks(tmp_path: Path) -> None:
     batch(tmp_path, 0, 1000, committed=True)
-    extent = Extent(tmp_path)
+    extent = CompletionTracker(tmp_path)
     batch(tmp_path, 1, 3000, committed=False)
     seen = [
-        extent._reached(1, 0, work) for work in (_Work(), _Work(0.25, 0), _Work(0.25, 1500), _Work(), _Work(1.0, 2000))
+        extent._estimate_batch(1, 0, work)
+        for work in (
+            _TaskProgress(),
+            _TaskProgress(0.25, 0),
+            _TaskProgress(0.25, 1500),
+            _TaskProgress(),
+            _TaskProgress(1.0, 2000),
+        )
     ]
     assert [found.part for found in seen if found] == [0, 0.25, 0.75, 0.75, 1]
     assert [found.rows for found in seen if found] == [0, 0, 1500, 0, 2000]
@@ -52,14 +59,14 @@ def test_the_part_grows_with_what_tasks_have_read_and_never_shrinks(tmp_path: Pa
     assert seen[2] is not None
     assert seen[2].left_secs is not None
     batch(tmp_path, 1, 3000, committed=True)
-    last = extent._reached(1, 1, _Work())
+    last = extent._estimate_batch(1, 1, _TaskProgress())
     assert last is not None
     assert (last.part, last.rows) == (1, 0)
 
 
 def test_a_source_may_know_of_more_than_is_planned(tmp_path: Path) -> None:
-    extent = Extent(tmp_path, total=4000)
+    extent = CompletionTracker(tmp_path, total=4000)
     batch(tmp_path, 0, 1000, committed=True)
-    found = extent._reached(0, 0, _Work())
+    found = extent._estimate_batch(0, 0, _TaskProgress())
     assert found is not None
     assert found.part == 0.25

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 
-from penstock.clients.dead_letters.model import in_directories
+from penstock.clients.dead_letters.model import read_from_directories
 from penstock.clients.files.parquet import first_rows
 
 
@@ -53,6 +53,6 @@ def test_dead_letters_keep_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     table = {"key": not_utf_8(None, b""), "value": not_utf_8(b'{"a": "\xff"}', b"text"), "node": ["model.m"] * 2}
     pyarrow.parquet.write_table(pyarrow.table(table), folder / "part.parquet")
-    first, second = in_directories(tmp_path, ["orders.errors"])
+    first, second = read_from_directories(tmp_path, ["orders.errors"])
     assert (first.key, first.value, first.about["value"]) == (None, b'{"a": "\xff"}', "base64:eyJhIjogIv8ifQ==")
     assert (second.key, second.value, second.about["key"], second.about["value"]) == (b"", b"text", "", "text")

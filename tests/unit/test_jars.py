@@ -125,4 +125,4 @@ def test_the_newest_release_that_is_not_newer_will_do(tmp_path: Path, monkeypatc
     [("4.2.0", True), ("4.1.1", True), ("4.0.0", True), ("4.2.1", False), ("4.1.0-preview1", False), ("3.9.0", False)],
 )
 def test_versions_that_will_do(version: str, will_do: bool) -> None:
-    assert bool(re.fullmatch(maven._not_after("4.2.0"), version)) == will_do
+    assert bool(re.fullmatch(maven._version_pattern("4.2.0"), version)) == will_do

@@ -7,7 +7,7 @@ from penstock.keyed.operators import Aggregate, OverWindow, VersionJoin
 from penstock.manifest.compile import compile
 from penstock.manifest.model import KeyedStep, QuerySpec
 from penstock.plan.diff import diff
-from penstock.plan.state import Deployed
+from penstock.plan.state import DeployedState
 from tests.support import errors, only, spot
 from tests.unit.conftest import MAIN, Findings, Link
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_done_with_late_rows_is_refused_with_its_reason(
         assert refused.origin == spot(MAIN, text(event_time, sql), place)
     spec = query(project_graph, event_time, sql)
     assert said in spec.hindrances
-    refusals = diff(compile(project_graph(text(event_time, sql))), Deployed()).refusals
+    refusals = diff(compile(project_graph(text(event_time, sql))), DeployedState()).refusals
     assert [refusal.code for refusal in refusals] == ["sql-unsupported"]
 
 

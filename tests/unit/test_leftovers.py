@@ -6,8 +6,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.plan.state import read_deployed, read_retired, record_query, retire_query
-from penstock.workflow.stages import check, compiled
+from penstock.plan.state import read_deployed_state, read_retired_queries, record_query, retire_query
+from penstock.workflow.stages import check, compile_project
 from tests.support import write
 
 PROJECT = """
@@ -29,7 +29,7 @@ def clean(root: Path, *options: str) -> list[tuple[str, str]]:
 def test_only_what_this_project_made_and_uses_no_more_is_removed(tmp_path: Path) -> None:
     write(tmp_path, {"stream_project.yml": PROJECT.rstrip() + "\n" + GONE})
     checked = check(tmp_path)
-    manifest, place, store = compiled(checked), checked.place, checked.store
+    manifest, place, store = compile_project(checked), checked.place, checked.store
     for query in manifest.queries:
         record_query(store, place, manifest.revision, query)
         write(place.checkpoint(query.name), {"metadata": json.dumps({"id": query.name})})
@@ -43,15 +43,15 @@ def test_only_what_this_project_made_and_uses_no_more_is_removed(tmp_path: Path)
 
     write(tmp_path, {"stream_project.yml": PROJECT})
     retire_query(store, place, "n")
-    assert "n" in read_retired(store, place)
+    assert "n" in read_retired_queries(store, place)
     listed = [("checkpoint", "m@old"), ("checkpoint", "n"), ("topic", "n")]
     assert clean(tmp_path) == listed
     assert place.checkpoint("n").is_dir()
     assert clean(tmp_path, "--remove") == listed
     assert clean(tmp_path) == []
-    assert not read_retired(store, place)
+    assert not read_retired_queries(store, place)
     assert sorted(path.name for path in place.topics.iterdir()) == ["m", "m.errors", "mine", "others", "s.errors"]
-    assert list(read_deployed(store, place).checkpoints) == ["m"]
+    assert list(read_deployed_state(store, place).checkpoints) == ["m"]
 
 
 def test_an_environment_that_forbids_it_is_asked_first(tmp_path: Path) -> None:

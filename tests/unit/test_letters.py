@@ -15,21 +15,28 @@ from pyspark.errors import PySparkException
 from typer.testing import CliRunner
 
 from penstock.cli.errors import app
-from penstock.clients.dead_letters.model import FIELDS, NOTHING, Delivered, Letter, Waiting, outstanding
+from penstock.clients.dead_letters.model import (
+    FIELDS,
+    NOTHING,
+    DeadLetter,
+    PendingDeadLetters,
+    ReplayProgress,
+    outstanding_dead_letters,
+)
 from penstock.clients.http.poll import wait_until
 from penstock.errors import PlanRefused, ServiceError
-from penstock.plan.place import Place
-from penstock.plan.state import read_delivered, record_delivered
+from penstock.plan.place import ProjectPlace
+from penstock.plan.state import read_replay_progress, record_replay_progress
 from penstock.plan.stores import SqliteStore
 from penstock.runtime.checkpoint.offset_commit import (
+    OffsetCommitter,
     Positions,
-    PositionTeller,
-    farthest_back,
-    gone_records,
-    positions_in,
+    describe_gone_records,
+    lowest_positions,
+    parse_positions,
 )
 from penstock.runtime.run.lock import run_lock
-from penstock.runtime.spark.errors import failure_of, is_for_lost_records
+from penstock.runtime.spark.errors import failure_of, is_lost_records_error
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
 from tests.support import write
@@ -44,14 +51,16 @@ def letter(
     code: str = "not-json",
     timestamp: str | None = None,
     topic_id: str | None = None,
-) -> Letter:
+) -> DeadLetter:
     about: dict[str, Any] = dict.fromkeys(("topic", "partition", "key", "value", "message", "time"))
     about |= {"offset": offset, "timestamp": timestamp, "code": code, "node": node}
-    return Letter("s.errors", part, place, about, None, b"x", topic_id=topic_id)
+    return DeadLetter("s.errors", part, place, about, None, b"x", topic_id=topic_id)
 
 
-def found(letters: list[Letter], delivered: Mapping[tuple[str, str], Delivered] = MappingProxyType({})) -> list[Letter]:
-    return list(Waiting(lambda: letters, outstanding(letters, delivered)))
+def found(
+    letters: list[DeadLetter], delivered: Mapping[tuple[str, str], ReplayProgress] = MappingProxyType({})
+) -> list[DeadLetter]:
+    return list(PendingDeadLetters(lambda: letters, outstanding_dead_letters(letters, delivered)))
 
 
 def test_a_record_waits_once_by_the_newest_letter_about_it() -> None:
@@ -74,47 +83,47 @@ def test_rows_without_an_offset_are_told_apart_by_their_place() -> None:
 
 def test_what_was_delivered_again_does_not_wait() -> None:
     letters = [letter(0, 1), letter(1, 2), letter(2, 4, node="model.other"), letter(0, 3, part="1")]
-    delivered = {("s.errors", "model.m"): Delivered({"0": 1}, {})}
+    delivered = {("s.errors", "model.m"): ReplayProgress({"0": 1}, {})}
     assert [x.about["offset"] for x in found(letters, delivered)] == [2, 4, 3]
 
 
 def test_what_cannot_be_delivered_waits_and_what_stands_behind_it_is_not_delivered_twice() -> None:
     letters = [letter(0, 1), letter(1, None, code="rule-failed"), letter(2, 3), letter(3, None, code="rule-failed")]
-    delivered = {("s.errors", "model.m"): NOTHING.and_also([letters[0], letters[2]])}
+    delivered = {("s.errors", "model.m"): NOTHING.add_dead_letters([letters[0], letters[2]])}
     assert [x.place for x in found([*letters, letter(4, 5)], delivered)] == [1, 3, 4]
-    more = {("s.errors", "model.m"): delivered["s.errors", "model.m"].and_also([letters[1]])}
+    more = {("s.errors", "model.m"): delivered["s.errors", "model.m"].add_dead_letters([letters[1]])}
     assert [x.place for x in found(letters, more)] == [3]
 
 
 def test_a_letter_that_was_delivered_stands_for_those_before_it_about_its_record() -> None:
     letters = [letter(0, 7), letter(1, 7, code="not-text")]
-    assert found(letters, {("s.errors", "model.m"): NOTHING.and_also(letters[1:])}) == []
+    assert found(letters, {("s.errors", "model.m"): NOTHING.add_dead_letters(letters[1:])}) == []
 
 
 def test_letters_of_a_topic_for_errors_that_was_made_anew_were_never_delivered() -> None:
-    marks = {("s.errors", "model.m"): NOTHING.and_also([letter(5, 1, topic_id="old")])}
+    marks = {("s.errors", "model.m"): NOTHING.add_dead_letters([letter(5, 1, topic_id="old")])}
     assert [x.place for x in found([letter(2, 7, topic_id="new")], marks)] == [2]
     assert found([letter(2, 7, topic_id="old")], marks) == []
     assert found([letter(2, 7)], marks) == [], "brokers that give no ids are believed"
-    renewed = {("s.errors", "model.m"): marks["s.errors", "model.m"].and_also([letter(2, 7, topic_id="new")])}
+    renewed = {("s.errors", "model.m"): marks["s.errors", "model.m"].add_dead_letters([letter(2, 7, topic_id="new")])}
     assert [x.place for x in found([letter(2, 7, topic_id="new"), letter(3, 8, topic_id="new")], renewed)] == [3]
 
 
 def test_what_was_noted_of_letters_before_topics_were_known_by_their_ids_still_counts(tmp_path: Path) -> None:
-    store, place = SqliteStore(tmp_path / "state.db"), Place(tmp_path, "project.p", "default")
+    store, place = SqliteStore(tmp_path / "state.db"), ProjectPlace(tmp_path, "project.p", "default")
     document = {"topic": "s.errors", "node": "model.m", "parts": {"0": 1}, "codes": {"not-json": {"0": 2}}}
     store.put(place.namespace, {"delivered:s.errors:model.m": document})
     letters = [letter(number, number, topic_id="a") for number in range(4)]
-    assert [x.place for x in found(letters, read_delivered(store, place))] == [2, 3]
-    record_delivered(store, place, letters[2:3])
-    assert [x.place for x in found(letters, read_delivered(store, place))] == [3]
-    assert len(found([replace(x, topic_id="b") for x in letters], read_delivered(store, place))) == 4
+    assert [x.place for x in found(letters, read_replay_progress(store, place))] == [2, 3]
+    record_replay_progress(store, place, letters[2:3])
+    assert [x.place for x in found(letters, read_replay_progress(store, place))] == [3]
+    assert len(found([replace(x, topic_id="b") for x in letters], read_replay_progress(store, place))) == 4
 
 
 @pytest.mark.parametrize(("owner", "is_ours"), [(None, True), ("project.p/default", True), ("project.p/prod", False)])
 def test_letters_of_another_environment_are_not_ours(owner: str | None, *, is_ours: bool) -> None:
     one = letter(0, 1)
-    assert replace(one, about={**one.about, "owner": owner}).is_of("project.p/default") is is_ours
+    assert replace(one, about={**one.about, "owner": owner}).is_owned_by("project.p/default") is is_ours
 
 
 PROJECT = """
@@ -212,7 +221,7 @@ def test_letters_are_those_of_their_owner_and_may_be_let_go_by_code(tmp_path: Pa
 def test_letters_are_delivered_by_one_at_a_time(tmp_path: Path, command: tuple[str, ...]) -> None:
     write(tmp_path, {"stream_project.yml": PROJECT})
     with (
-        run_lock(check(tmp_path).place.letters_lock),
+        run_lock(check(tmp_path).place.replay_lock),
         pytest.raises(PlanRefused, match="already being delivered") as no,
     ):
         said(*command)
@@ -230,26 +239,26 @@ def test_letters_are_delivered_by_one_at_a_time(tmp_path: Path, command: tuple[s
     ],
 )
 def test_positions_are_those_of_readers_of_kafka(offset: str | None, found: dict[tuple[str, int], int]) -> None:
-    assert positions_in(offset) == found
+    assert parse_positions(offset) == found
 
 
 def test_records_that_are_gone_are_named_by_their_ranges() -> None:
     reached = {("a", 0): 5, ("a", 1): 5, ("a", 2): 5, ("b", 0): 5}
     begins, ends = {("a", 0): 5, ("a", 1): 1000, ("a", 2): 0}, {("a", 0): 9, ("a", 1): 2000, ("a", 2): 3}
-    assert list(gone_records(reached, begins, ends)) == [
+    assert list(describe_gone_records(reached, begins, ends)) == [
         "a/1: the records 5 to 999 are gone and were never read",
         "a/2 ends at 3, and was read up to 5: it was made anew",
         "b/0 is gone, of which the records up to 5 were read",
     ]
-    assert list(gone_records({("a", 0): 5}, begins, ends, {"a"})) == [
+    assert list(describe_gone_records({("a", 0): 5}, begins, ends, {"a"})) == [
         "a/0 was made anew since it was read up to 5: what it holds before that was never read"
     ]
-    assert not list(gone_records({("a", 0): 0}, {("a", 0): 0}, ends, {"a"}))
+    assert not list(describe_gone_records({("a", 0): 0}, {("a", 0): 0}, ends, {"a"}))
 
 
 def test_of_several_readers_the_one_farthest_back_counts() -> None:
     told: list[dict[tuple[str, int], int]] = [{("a", 0): 5, ("a", 1): 9}, {("a", 0): 7, ("b", 0): 1}, {("a", 1): 2}]
-    assert farthest_back(told) == {("a", 0): 5, ("a", 1): 2, ("b", 0): 1}
+    assert lowest_positions(told) == {("a", 0): 5, ("a", 1): 2, ("b", 0): 1}
 
 
 def test_positions_that_are_refused_are_said_once_and_keep_no_others_back() -> None:
@@ -264,10 +273,10 @@ def test_positions_that_are_refused_are_said_once_and_keep_no_others_back() -> N
             raise away.pop()
         told.append((group, positions["a", 0]))
 
-    teller = PositionTeller(commit, said.append)
+    teller = OffsetCommitter(commit, said.append)
     for at in (1, 2):
         for group in ("closed", "open"):
-            teller.tell(group, {("a", 0): at})
+            teller.submit_positions(group, {("a", 0): at})
         wait_until(lambda now=("open", at): now in told, 30)  # type: ignore[misc]
     teller.close()
     assert told == [("open", 1), ("open", 2)]
@@ -285,5 +294,5 @@ def test_what_passes_by_itself_and_what_does_not() -> None:
     assert not passes("org.apache.kafka.common.errors.SaslAuthenticationException: no")
     absent = failure_of(PySparkException('Cannot run program "./env/bin/python": error=2, No such file or directory'))
     assert absent.message == "Spark cannot start ./env/bin/python: there is no such program"
-    assert is_for_lost_records(Exception("Some data may have been lost because they are not available"))
-    assert not is_for_lost_records(Exception("division by zero"))
+    assert is_lost_records_error(Exception("Some data may have been lost because they are not available"))
+    assert not is_lost_records_error(Exception("division by zero"))

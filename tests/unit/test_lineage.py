@@ -8,7 +8,7 @@ from penstock.cli import lineage as lineage_command
 from penstock.graph import lineage
 from penstock.graph.graph import Graph
 from penstock.site.describe import describe
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 from tests.support import plain, write
 from tests.unit.conftest import MAIN, Link
 
@@ -151,6 +151,6 @@ def test_changes_are_told_with_their_key(tmp_path: Path, capsys: pytest.CaptureF
     assert "  - totals (spark: the SQL keeps state: GROUP BY without a window; changes by customer)" in lines
     assert "  - plain (topic: the SQL keeps no state)" in lines
     checked = check(tmp_path)
-    site = describe(checked.graph, compiled(checked), checked.notes, None)
+    site = describe(checked.graph, compile_project(checked), checked.notes, None)
     told = {node.name: dict(node.facts).get("Rows") for node in site.nodes}
     assert told == {"orders": None, "totals": "changes by customer", "large": "changes by customer", "plain": None}

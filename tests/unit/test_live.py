@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console, RenderableType
 
-from penstock.cli.live import Epochs, LiveTable, bars, left_aside, notes, table
+from penstock.cli.live import Epochs, LiveTable, bars, notes, skipped_rows_note, table
 from penstock.errors import Fault
 from penstock.runtime.batch.progress import QueryProgress, Retry
 
@@ -61,12 +61,12 @@ def test_a_table_and_a_log_say_what_queries_wait_for(capsys: pytest.CaptureFixtu
 
 def test_batches_that_are_done_are_told_one_after_the_other_and_not_too_often() -> None:
     epochs, done = Epochs(every_secs=5), replace(ROWS[1], batches=2)
-    assert epochs.told([replace(ROWS[1], batches=0)], 100) is None
-    assert epochs.told([ROWS[1]], 101) == "Epoch finalized: 1"
-    assert epochs.told([ROWS[1]], 200) is None
-    assert epochs.told([done], 200) == "Epoch finalized: 2"
-    assert epochs.told([replace(done, batches=9)], 204) is None
-    assert epochs.told([replace(done, batches=9)], math.inf) == "Epoch finalized: 3"
+    assert epochs.next_line([replace(ROWS[1], batches=0)], 100) is None
+    assert epochs.next_line([ROWS[1]], 101) == "Epoch finalized: 1"
+    assert epochs.next_line([ROWS[1]], 200) is None
+    assert epochs.next_line([done], 200) == "Epoch finalized: 2"
+    assert epochs.next_line([replace(done, batches=9)], 204) is None
+    assert epochs.next_line([replace(done, batches=9)], math.inf) == "Epoch finalized: 3"
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
@@ -178,4 +178,4 @@ def test_late_and_rejected_are_shown_only_if_there_are_any() -> None:
     ],
 )
 def test_a_run_ends_with_what_did_not_take_part(row: QueryProgress, said: tuple[str, bool] | None) -> None:
-    assert left_aside(row) == said
+    assert skipped_rows_note(row) == said

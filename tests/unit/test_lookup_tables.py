@@ -8,7 +8,7 @@ from penstock.connectors.file import FileSource
 from penstock.manifest.model import Manifest, QuerySpec
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import Checkpoint, Deployed
+from penstock.plan.state import Checkpoint, DeployedState
 from penstock.runtime.query.table_watch import TableWatch
 from penstock.runtime.run.backoff import MOST_IN_DRAIN, Retries
 from tests.unit.conftest import Compile, Link
@@ -112,7 +112,7 @@ def _as_recorded(query: QuerySpec) -> QuerySpec:
 def _planned(before: Manifest, after: Manifest) -> list[tuple[str, str]]:
     topics = frozenset(topic.name for topic in before.topics)
     queries = {query.name: _as_recorded(query) for query in before.queries}
-    deployed = Deployed(queries, topics, topics, dict.fromkeys(queries, Checkpoint(begun=True, unfinished=True)))
+    deployed = DeployedState(queries, topics, topics, dict.fromkeys(queries, Checkpoint(begun=True, unfinished=True)))
     lines = [explain(step) for step in diff(after, deployed).steps]
     return [(line.action, line.reason or "") for line in lines if line.subject == "query"]
 
@@ -153,9 +153,9 @@ def test_a_query_begins_again_when_files_of_its_lookup_table_change(project_mani
 
     retries = Retries()
     for _ in range(MOST_IN_DRAIN):
-        assert retries.may_add(query, 0, changed, drain=True)
+        assert retries.can_add(query, 0, changed, drain=True)
         retries.add(query, 0, changed, drain=True)
-    assert not retries.may_add(query, 0, changed, drain=True)
+    assert not retries.can_add(query, 0, changed, drain=True)
 
 
 TOTALS = model("totals", f"SELECT k, COUNT(*) AS n FROM {S} GROUP BY k")

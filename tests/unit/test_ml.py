@@ -8,10 +8,10 @@ from penstock.errors import Severity
 from penstock.manifest.model import Manifest
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import NOTHING, Checkpoint, Deployed
+from penstock.plan.state import NOTHING, Checkpoint, DeployedState
 from penstock.sql.types.columns import Column
 from penstock.workflow.stages import check as walk
-from penstock.workflow.stages import compiled
+from penstock.workflow.stages import compile_project
 from tests.support import codes, errors, only, spot, write
 from tests.unit.conftest import MAIN, Check
 
@@ -54,7 +54,7 @@ def test_a_model_that_runtime_does_not_have_is_a_warning_and_a_refusal_of_plan(c
         spot(MAIN, written, "ML_PREDICT"),
     )
     assert found.hint == "add `runtime: {ml: {models: {G: {path: …}}}}`"
-    refusals = diff(compiled(walk(tmp_path)), NOTHING).refusals
+    refusals = diff(compile_project(walk(tmp_path)), NOTHING).refusals
     assert [(r.code, r.params["subject"]) for r in refusals] == [("sql-unsupported", "ML_PREDICT")]
 
 
@@ -71,7 +71,7 @@ def test_a_file_that_is_not_there_is_a_warning_at_its_path_and_a_refusal_of_plan
     found = only(check({MAIN: written})[1])
     assert (found.code, found.severity, found.params) == ("ml-model-missing", Severity.WARNING, {"model": "F"})
     assert (found.origin, found.path) == (spot(MAIN, written, "fraud.onnx"), "runtime.ml.models.F.path")
-    refusals = diff(compiled(walk(tmp_path)), NOTHING).refusals
+    refusals = diff(compile_project(walk(tmp_path)), NOTHING).refusals
     assert [(r.code, r.params) for r in refusals] == [("ml-model-missing", {"query": "m", "model": "F"})]
 
 
@@ -123,7 +123,7 @@ def test_an_answer_that_nobody_asks_for_is_pointed_out(check: Check) -> None:
 def manifest(root: Path, content: bytes = b"one", answer: str = "DOUBLE", sql: str = "") -> Manifest:
     written = text(sql or asking("ML_PREDICT(F, amount)"), f"{{F: {{score: {answer}}}}}")
     write(root, {MAIN: written, "fraud.onnx": content})
-    return compiled(walk(root))
+    return compile_project(walk(root))
 
 
 def test_the_manifest_has_the_path_and_what_the_file_holds_and_the_sql_a_function(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_another_file_is_a_restart_and_never_a_rebuild(tmp_path: Path) -> None:
     for sql in ("", "SELECT a.id, ML_PREDICT(F, a.amount) AS p FROM {{ source('s') }} a JOIN {{ source('s') }} b "
                     "ON a.id = b.id"):  # fmt: skip
         before = manifest(tmp_path, sql=sql)
-        deployed = Deployed(
+        deployed = DeployedState(
             {"m": before.query("m")},
             frozenset({"m"}),
             frozenset({"m"}),
@@ -163,5 +163,5 @@ def test_a_view_asks_inside_the_query_that_reads_it(tmp_path: Path) -> None:
     write(tmp_path, {MAIN: written, **FILE})
     checked = walk(tmp_path)
     assert codes(checked.notes) == ["gateway-absent"]
-    (query,) = compiled(checked).queries
+    (query,) = compile_project(checked).queries
     assert (query.name, [asked.model for asked in query.asks]) == ("n", ["F"])

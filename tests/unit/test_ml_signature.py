@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 from penstock.errors import PlanRefused
 from penstock.runtime.query.ml.scoring import Recipe, open_session, score
-from penstock.runtime.query.ml.signature import Answer, Pick, Tensor, answer_of, check_arguments, signature_of
+from penstock.runtime.query.ml.signature import ModelAnswer, Pick, Tensor, answer_of, check_arguments, signature_of
 from tests import onnx_models
 
 
@@ -174,7 +174,7 @@ def test_an_output_of_another_width_than_it_should_have_is_an_error(tmp_path: Pa
     file = tmp_path / "f.onnx"
     onnx_models.fraud(file)
     right = recipe(file, None)
-    answer = Answer(struct(a=FloatType()), (Pick("scores", 0, 3),))
+    answer = ModelAnswer(struct(a=FloatType()), (Pick("scores", 0, 3),))
     wrong = Recipe("F", right.content, right.inputs, answer, to_arrow_type(answer.type))
     with pytest.raises(ValueError, match=r"gave `scores` as \[1, 2\], where \[1, 3\] was expected"):
         score(wrong, file.read_bytes, [pa.array([1.0]), pa.array([2.0])])

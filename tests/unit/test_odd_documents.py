@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from penstock.errors import ProjectInvalid
-from penstock.workflow.stages import Target, check, compiled
+from penstock.workflow.stages import Target, check, compile_project
 
 GOOD = """
 project: {name: shop, version: "1"}
@@ -91,7 +91,7 @@ def _changed(value: Any, path: tuple[Any, ...], junk: Any) -> Any:
 
 def _answers(folder: Path) -> None:
     try:
-        compiled(check(Target(folder, remember=False))).to_json()
+        compile_project(check(Target(folder, remember=False))).to_json()
     except ProjectInvalid as invalid:
         str(invalid)
 

@@ -5,7 +5,7 @@ import pytest
 
 from penstock.connectors.postgres_cdc import PostgresCdcPlugin
 from penstock.errors import Origin, ProjectInvalid
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 from tests.support import codes, errors, only, spot, write
 from tests.unit.conftest import PIPELINE, Check, Findings, Link
 
@@ -108,7 +108,7 @@ def test_an_unknown_type_is_reported_with_the_nearest_and_all_there_are(pipeline
 def test_a_source_of_postgres_is_a_table_that_is_followed(tmp_path: Path) -> None:
     followed = "{type: postgres, table: orders, user: me, database: shop, primary_key: id}"
     write(tmp_path, {"p.yml": f"sources: {{a: {followed}}}\nsinks: {{o: {{type: blackhole, from: a}}}}\n"})
-    (entry,) = compiled(check(tmp_path / "p.yml")).query("a").inputs
+    (entry,) = compile_project(check(tmp_path / "p.yml")).query("a").inputs
     assert (entry.source["type"], entry.source["table"]) == ("postgres_cdc", "orders")
     write(tmp_path, {"p.yml": f"sources: {{a: {followed.replace('table', 'tabel')}}}\nsinks: {{}}\n"})
     with pytest.raises(ProjectInvalid) as refused:

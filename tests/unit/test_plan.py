@@ -7,7 +7,7 @@ from penstock.keyed.operators import Ranking
 from penstock.manifest.model import KeyedStep, Manifest, Step
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain, summary, to_json
-from penstock.plan.state import NOTHING, Checkpoint, Deployed
+from penstock.plan.state import NOTHING, Checkpoint, DeployedState
 from penstock.plan.steps import Plan, RestartQuery
 from tests.unit.conftest import Compile
 
@@ -23,11 +23,11 @@ def project(*models: str, runtime: str = "{}") -> str:
     ).replace('source("s")', "source('s')")
 
 
-def deployed(manifest: Manifest, checkpoints: Collection[str] | None = None) -> Deployed:
+def deployed(manifest: Manifest, checkpoints: Collection[str] | None = None) -> DeployedState:
     names = [q.name for q in manifest.queries]
     kept = names if checkpoints is None else checkpoints
     topics = frozenset(t.name for t in manifest.topics)
-    return Deployed({q.name: q for q in manifest.queries}, topics, topics, dict.fromkeys(kept, COMMITTED))
+    return DeployedState({q.name: q for q in manifest.queries}, topics, topics, dict.fromkeys(kept, COMMITTED))
 
 
 COMMITTED = Checkpoint(begun=True, unfinished=False)
@@ -110,15 +110,15 @@ def test_a_lost_checkpoint_is_never_rebuilt_in_silence(project_manifest: Compile
 
 def test_a_checkpoint_without_a_record_is_gone_on_with(project_manifest: Compile) -> None:
     manifest = project_manifest(project(FILTER))
-    plan = diff(manifest, Deployed(topics=frozenset({"m0"}), checkpoints={"m0": COMMITTED}))
+    plan = diff(manifest, DeployedState(topics=frozenset({"m0"}), checkpoints={"m0": COMMITTED}))
     assert actions(plan) == ["~ restart query m0"]
 
 
 def test_state_without_a_record_needs_consent(project_manifest: Compile) -> None:
     manifest = project_manifest(project(WINDOW))
-    unknown = Deployed(topics=frozenset({"m0"}), checkpoints={"m0": COMMITTED})
+    unknown = DeployedState(topics=frozenset({"m0"}), checkpoints={"m0": COMMITTED})
     assert actions(diff(manifest, unknown)) == ["! rebuild query m0"]
-    unbegun = Deployed(topics=frozenset({"m0"}), checkpoints={"m0": Checkpoint(begun=False, unfinished=True)})
+    unbegun = DeployedState(topics=frozenset({"m0"}), checkpoints={"m0": Checkpoint(begun=False, unfinished=True)})
     assert actions(diff(manifest, unbegun)) == ["+ start query m0"]
 
 
@@ -130,7 +130,7 @@ def test_a_moved_project_needs_consent(project_manifest: Compile) -> None:
 
 def test_rows_of_an_earlier_run_in_its_topic_need_consent(project_manifest: Compile) -> None:
     manifest = project_manifest(project(FILTER))
-    left = Deployed(topics=frozenset({"m0"}), filled=frozenset({"m0"}))
+    left = DeployedState(topics=frozenset({"m0"}), filled=frozenset({"m0"}))
     assert actions(diff(manifest, left)) == ["! rebuild query m0"]
 
 

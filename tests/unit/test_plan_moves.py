@@ -7,8 +7,8 @@ import pytest
 from penstock.manifest.model import Manifest
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.locations import filled_locations
-from penstock.plan.state import Checkpoint, Deployed
+from penstock.plan.locations import resolve_locations
+from penstock.plan.state import Checkpoint, DeployedState
 from penstock.plan.steps import Plan
 from tests.unit.conftest import Compile
 
@@ -23,10 +23,10 @@ def model(name: str, sql: str, topic: str = "") -> str:
     return f'  - {{name: {name}, key: id, sql: "{sql}"{topic}}}\n'
 
 
-def deployed(manifest: Manifest) -> Deployed:
+def deployed(manifest: Manifest) -> DeployedState:
     topics = frozenset(t.name for t in manifest.topics)
     begun = {q.name: Checkpoint(begun=True, unfinished=False) for q in manifest.queries}
-    return Deployed({q.name: q for q in manifest.queries}, topics, topics, begun)
+    return DeployedState({q.name: q for q in manifest.queries}, topics, topics, begun)
 
 
 def actions(plan: Plan) -> list[str]:
@@ -111,7 +111,7 @@ def test_another_value_of_a_variable_is_another_place(pipeline_manifest: Compile
     sink = "{type: kafka, topic: '${OUT:-o}', data_format: json, from: a}"
     manifest = pipeline_manifest(f"sources: {{a: {source}}}\nsinks: {{o: {sink}}}\n")
     (query,) = manifest.queries
-    places = filled_locations(query, {})
+    places = resolve_locations(query, {})
     assert places == {query.inputs[0].name: "t", "sink.o": "o"}
     before = replace(deployed(manifest), places={"a": places})
     assert "= resume query a" in actions(diff(manifest, before, environ={}))

@@ -8,7 +8,7 @@ from penstock.manifest.input_columns import declared_columns
 from penstock.manifest.model import Manifest
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import Checkpoint, Deployed
+from penstock.plan.state import Checkpoint, DeployedState
 from penstock.plan.state_origin import StateOrigin
 from tests.unit.conftest import Compile
 
@@ -40,14 +40,14 @@ def project(p: str, q: str, *, delay: int = 30_000, columns: str = "") -> str:
 P = "SELECT id, v, at FROM {{ source('s') }}"
 
 
-def deployed(manifest: Manifest) -> Deployed:
+def deployed(manifest: Manifest) -> DeployedState:
     """As if the project had run."""
     checkpoints = {
         query.name: Checkpoint(True, False, StateOrigin(2, declared_columns(manifest, query)))
         for query in manifest.queries
     }
     topics = frozenset(topic.name for topic in manifest.topics)
-    return Deployed({q.name: q for q in manifest.queries}, topics, topics, checkpoints)
+    return DeployedState({q.name: q for q in manifest.queries}, topics, topics, checkpoints)
 
 
 def lines(after: Manifest, before: Manifest) -> dict[str, str]:
@@ -108,7 +108,7 @@ def test_another_type_upstream_does_not_concern_a_reader_without_state(project_m
 def test_a_type_that_is_only_known_better_by_now_changes_nothing(project_manifest: Compile) -> None:
     manifest = project_manifest(project(P, NAMED))
     state = deployed(manifest)
-    state = Deployed(
+    state = DeployedState(
         state.queries,
         state.topics,
         state.filled,
@@ -172,7 +172,7 @@ def begun_with(manifest: Manifest, **origins: StateOrigin) -> dict[str, str]:
     """The plan of a project whose queries have run, some with state that was begun with other columns."""
     state = deployed(manifest)
     checkpoints = {**state.checkpoints, **{name: Checkpoint(True, False, of) for name, of in origins.items()}}
-    plan = diff(manifest, Deployed(state.queries, state.topics, state.filled, checkpoints))
+    plan = diff(manifest, DeployedState(state.queries, state.topics, state.filled, checkpoints))
     found = (explain(step) for step in plan.steps)
     return {line.name: f"{line.action}: {line.reason}" for line in found if line.subject == "query"}
 

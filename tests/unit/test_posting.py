@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.clients.http import request as http_request
-from penstock.clients.http.request import Endpoint, Failure, Line, delivered
+from penstock.clients.http.request import Endpoint, EndpointConnection, Failure, send_with_retry
 from penstock.errors import ServiceError
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Says
@@ -31,9 +31,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def send(
     url: str, *, timeout: float = 10, retry: float = 20, patient: bool = True, **more: Any
 ) -> tuple[Failure | None, int]:
-    line = Line(Endpoint(url, {"Content-Type": "application/json"}, timeout, retry, **more))
+    line = EndpointConnection(Endpoint(url, {"Content-Type": "application/json"}, timeout, retry, **more))
     try:
-        return delivered(line, b'[{"id":1}]\n', {"Idempotency-Key": "k"}, threading.Event(), patient=patient)
+        return send_with_retry(line, b'[{"id":1}]\n', {"Idempotency-Key": "k"}, threading.Event(), patient=patient)
     finally:
         line.close()
 
@@ -159,8 +159,8 @@ class Waits(threading.Event):
 def waited(server: servers.Endpoint, *says: Says) -> list[float]:
     """How long it is waited for after each of these answers, before the server takes the request."""
     server.plan = [*says]
-    line, waits = Line(Endpoint(server.url, {}, 10, 20)), Waits()
-    assert delivered(line, b"", {}, waits, patient=True) == (None, len(says))
+    line, waits = EndpointConnection(Endpoint(server.url, {}, 10, 20)), Waits()
+    assert send_with_retry(line, b"", {}, waits, patient=True) == (None, len(says))
     line.close()
     return waits.asked
 
@@ -181,13 +181,13 @@ def test_it_is_waited_longer_each_time_by_chance_and_never_very_long(
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, 0), ("", 0), ("7", 7), ("soon", 0), ("999999", 600)])
 def test_a_wish_is_in_seconds(text: str | None, seconds: float) -> None:
-    assert http_request._seconds(text) == seconds
+    assert http_request._parse_retry_after(text) == seconds
 
 
 def test_a_wish_may_be_a_moment() -> None:
     moment = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    assert 90 < http_request._seconds(moment) <= 100
-    assert http_request._seconds("Thu, 01 Jan 1970 00:00:00 GMT") == 0
+    assert 90 < http_request._parse_retry_after(moment) <= 100
+    assert http_request._parse_retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0
 
 
 def test_who_is_not_patient_takes_the_first_answer_but_tries_on_without_one(server: servers.Endpoint) -> None:
@@ -200,16 +200,16 @@ def test_who_is_not_patient_takes_the_first_answer_but_tries_on_without_one(serv
 def test_trying_again_ends_when_nobody_cares_any_more(server: servers.Endpoint) -> None:
     server.always = Says(503, headers={"Retry-After": "500"})
     ended = threading.Event()
-    line = Line(Endpoint(server.url, {}, 10, 1000))
+    line = EndpointConnection(Endpoint(server.url, {}, 10, 1000))
     threading.Timer(0.2, ended.set).start()
-    failure, _ = delivered(line, b"", {}, ended, patient=True)
+    failure, _ = send_with_retry(line, b"", {}, ended, patient=True)
     line.close()
     assert failure is not None
     assert len(server.received) == 1
 
 
 def test_a_connection_is_kept_and_opened_again_if_it_was_closed(server: servers.Endpoint) -> None:
-    line = Line(Endpoint(server.url, {}, 10, 0))
+    line = EndpointConnection(Endpoint(server.url, {}, 10, 0))
     assert [line.post(b"", {}) for _ in range(3)] == [None] * 3
     assert server.connections == 1
     server.plan = [RESET]
@@ -220,7 +220,7 @@ def test_a_connection_is_kept_and_opened_again_if_it_was_closed(server: servers.
 
 @pytest.mark.parametrize("before", [0, 1])
 def test_an_aborted_request_comes_back_at_once(server: servers.Endpoint, before: int) -> None:
-    line = Line(Endpoint(server.url, {}, servers.HANG_SECS, 0))
+    line = EndpointConnection(Endpoint(server.url, {}, servers.HANG_SECS, 0))
     for _ in range(before):
         assert line.post(b"", {}) is None
     server.always = HANG
@@ -259,7 +259,7 @@ def test_a_name_and_a_password_in_the_address_are_sent_as_a_header(server: serve
 def test_messages_show_neither_the_path_nor_a_secret(server: servers.Endpoint) -> None:
     server.always = Says(403, b"the key hunter2 is not known")
     where = Endpoint(server.url.replace("://", "://me:pw@"), {"X-Key": "hunter2"}, 1, 0, ("hunter2",))
-    line = Line(where)
+    line = EndpointConnection(where)
     failure = line.post(b"", {})
     line.close()
     assert failure is not None

@@ -13,12 +13,12 @@ def row(board: ProgressBoard) -> QueryProgress:
 
 def test_a_query_that_is_tried_again_stays_so_until_a_batch_is_done() -> None:
     board = ProgressBoard(["q"])
-    board.started("q")
-    board.put_off("q", DOWN, 1, 0.1)
+    board.start_query("q")
+    board.note_retry("q", DOWN, 1, 0.1)
     first = row(board).retry
-    board.started("q")
+    board.start_query("q")
     assert (row(board).state, row(board).error) == ("retrying", DOWN)
-    board.put_off("q", DOWN, 2, 0.2)
+    board.note_retry("q", DOWN, 2, 0.2)
     second = row(board).retry
     assert first is not None
     assert second is not None
@@ -31,52 +31,52 @@ def test_a_query_that_is_tried_again_stays_so_until_a_batch_is_done() -> None:
         "internal": False,
         "retriable": True,
     }
-    board.started("q")
-    board.batch("q", 0, 1, 1, 1.0)
+    board.start_query("q")
+    board.commit_batch("q", 0, 1, 1, 1.0)
     assert (row(board).state, row(board).error, row(board).retry) == ("running", None, None)
 
 
 def test_a_query_that_has_nothing_to_do_is_not_tried_again_any_more() -> None:
     board = ProgressBoard(["q"])
-    board.put_off("q", DOWN, 1, 0.1)
-    board.started("q")
-    board.idle("q")
+    board.note_retry("q", DOWN, 1, 0.1)
+    board.start_query("q")
+    board.note_idle("q")
     assert (row(board).state, row(board).retry) == ("running", None)
 
 
 def test_what_is_over_has_no_time_left() -> None:
     board = ProgressBoard(["q"])
-    board.started("q")
-    board.reached("q", 0.5, 7, 12.0)
+    board.start_query("q")
+    board.note_completion("q", 0.5, 7, 12.0)
     assert (row(board).part, row(board).left_secs) == (0.5, 12.0)
-    board.ended("q", "finished")
+    board.end_query("q", "finished")
     assert (row(board).part, row(board).rows_under_way, row(board).left_secs) == (1.0, 0, None)
 
 
 def test_rows_count_once_however_often_their_batch_is_tried() -> None:
     """The first attempt writes to `a` and fails at `b`; the second one finds the batch at `a`, and writes to `b`."""
     board = ProgressBoard(["q"])
-    board.started("q")
+    board.start_query("q")
     for output, rows in (("a", 10), ("b", 7)):
         board.begin_batch("q", 0)
-        board.rejected("q", 3, "s", batch_id=0)
-        board.written("q", rows, output, batch_id=0)
+        board.count_rejected("q", 3, "s", batch_id=0)
+        board.count_written("q", rows, output, batch_id=0)
     assert (row(board).rows_out, row(board).rejected) == (0, 0)
     board.begin_batch("q", 1)
-    board.written("q", 100, "a", batch_id=1)
-    board.batch("q", 0, 20, 1, 1.0)
+    board.count_written("q", 100, "a", batch_id=1)
+    board.commit_batch("q", 0, 20, 1, 1.0)
     assert (row(board).rows_out, row(board).rejected) == (17, 3)
-    assert (board.committed("q", "a"), board.committed("q", "b")) == (10, 7)
-    board.batch("q", 1, 100, 1, 1.0)
+    assert (board.committed_rows("q", "a"), board.committed_rows("q", "b")) == (10, 7)
+    board.commit_batch("q", 1, 100, 1, 1.0)
     assert (row(board).rows_out, row(board).rejected) == (117, 3)
 
 
 def test_no_rows_a_second_go_through_a_query_without_rows() -> None:
     board = ProgressBoard(["q"])
-    board.started("q")
-    board.batch("q", 0, 20, 1, 1234.5)
+    board.start_query("q")
+    board.commit_batch("q", 0, 20, 1, 1234.5)
     assert row(board).rows_per_second == 1234.5
-    board.idle("q")
+    board.note_idle("q")
     assert row(board).rows_per_second == 0
 
 
@@ -86,21 +86,21 @@ def test_a_query_waits_for_those_that_it_reads_from() -> None:
     def waits() -> tuple[str, ...]:
         return board.snapshot()[1].waiting_for
 
-    board.started("a")
+    board.start_query("a")
     assert waits() == ("a",)
-    board.started("b")
+    board.start_query("b")
     assert waits() == ()
-    board.put_off("a", DOWN, 1, 0.1)
+    board.note_retry("a", DOWN, 1, 0.1)
     assert waits() == (), "it may still have rows of before"
-    board.idle("b")
+    board.note_idle("b")
     assert waits() == ("a",)
-    board.ended("a", "finished")
+    board.end_query("a", "finished")
     assert waits() == ()
 
 
 def test_a_broker_that_does_not_answer_is_told_until_it_does() -> None:
     board = ProgressBoard(["q"])
-    board.started("q")
+    board.start_query("q")
     board.note_broker(["q"], 12.0)
     assert row(board).to_json()["broker_unreachable_since"] == 12.0
     board.note_broker(["q"], None)
@@ -109,8 +109,8 @@ def test_a_broker_that_does_not_answer_is_told_until_it_does() -> None:
 
 def test_a_query_that_waits_when_the_run_is_over_was_not_started() -> None:
     board = ProgressBoard(["a", "b", "c"], {"b": ("a",)})
-    board.started("a")
-    board.ended("a", "failed")
+    board.start_query("a")
+    board.end_query("a", "failed")
     board.close()
     assert [(row.state, row.waiting_for) for row in board.snapshot()] == [
         ("failed", ()),

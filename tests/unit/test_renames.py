@@ -11,10 +11,10 @@ from penstock.clients.dead_letters.model import FIELDS
 from penstock.plan.explain import explain
 from penstock.plan.leftovers import find_leftovers
 from penstock.plan.renames import record_rename
-from penstock.plan.state import record_delivered, record_query
+from penstock.plan.state import record_query, record_replay_progress
 from penstock.plan.steps import CarryQuery, Plan
 from penstock.workflow.dead_letters import pending_dead_letters
-from penstock.workflow.stages import Checked, check, compiled, planned
+from penstock.workflow.stages import CheckedProject, check, compile_project, plan_project
 from tests.support import write
 
 PROJECT = """
@@ -35,7 +35,7 @@ def run_before(root: Path) -> None:
     """A project that ran, as it lies on disk."""
     write(root, {"stream_project.yml": PROJECT})
     checked = check(root)
-    manifest = compiled(checked)
+    manifest = compile_project(checked)
     for query in manifest.queries:
         record_query(checked.store, checked.place, manifest.revision, query)
         begun = {"metadata": '{"id":"a"}', "offsets/0": "v1\n{}\n", "commits/0": "v1\n{}"}
@@ -43,7 +43,7 @@ def run_before(root: Path) -> None:
         write(root, {f".penstock/topics/{query.name}/a-000000000000-00000000/_batch.json": "{}"})
 
 
-def renamed(root: Path, old: str, new: str, text: str = PROJECT) -> Checked:
+def renamed(root: Path, old: str, new: str, text: str = PROJECT) -> CheckedProject:
     for word in (f"name: {old}", f"ref('{old}')"):
         text = text.replace(word, word.replace(old, new))
     write(root, {"stream_project.yml": text})
@@ -58,7 +58,7 @@ def test_a_model_and_its_reader_are_renamed_together(tmp_path: Path) -> None:
     run_before(tmp_path)
     text = PROJECT.replace("name: big", "name: large").replace("ref('big')", "ref('large')")
     checked = renamed(tmp_path, "totals", "sums", text)
-    offered = planned(checked, compiled(checked))
+    offered = plan_project(checked, compile_project(checked))
     assert [offer.params for offer in offered.offers] == [
         {"old": "big", "new": "large"},
         {"old": "totals", "new": "sums"},
@@ -67,11 +67,11 @@ def test_a_model_and_its_reader_are_renamed_together(tmp_path: Path) -> None:
     assert {r.params["name"]: (r.hint or "").startswith(both) for r in offered.refusals}["sums"]
 
     alone = replace(checked, carries=(("totals", "sums"),))
-    (refusal,) = [r for r in planned(alone, compiled(alone)).refusals if r.code == "carry-refused"]
+    (refusal,) = [r for r in plan_project(alone, compile_project(alone)).refusals if r.code == "carry-refused"]
     assert refusal.hint == "add `--carry big=large --carry totals=sums`"
 
     carrying = replace(checked, carries=(("big", "large"), ("totals", "sums")))
-    plan = planned(carrying, compiled(carrying))
+    plan = plan_project(carrying, compile_project(carrying))
     assert plan.refusals == ()
     carried = ["~ carry query large", "~ carry query sums"]
     assert sorted(actions(plan)) == sorted([*carried, *(f"= resume query {n}" for n in ("large", "sums", "shown"))])
@@ -79,7 +79,7 @@ def test_a_model_and_its_reader_are_renamed_together(tmp_path: Path) -> None:
         if isinstance(step, CarryQuery):
             record_rename(checked.store, carrying.place, step.rename)
     again = check(tmp_path)
-    assert {line for line in actions(planned(again, compiled(again))) if "resume" not in line} == set()
+    assert {line for line in actions(plan_project(again, compile_project(again))) if "resume" not in line} == set()
 
 
 @pytest.mark.parametrize(("old", "new"), [("big", "large"), ("totals", "sums")])
@@ -87,7 +87,7 @@ def test_a_renamed_model_is_recognised_and_goes_on(tmp_path: Path, old: str, new
     run_before(tmp_path)
     before = check(tmp_path).place.checkpoint(old)
     checked = renamed(tmp_path, old, new)
-    offered = planned(checked, compiled(checked))
+    offered = plan_project(checked, compile_project(checked))
     assert [(offer.code, offer.params) for offer in offered.offers] == [("model-renamed", {"old": old, "new": new})]
     assert f"! rebuild query {new}" in actions(offered)
     hints = {refusal.params["name"]: refusal.hint or "" for refusal in offered.refusals}
@@ -97,7 +97,7 @@ def test_a_renamed_model_is_recognised_and_goes_on(tmp_path: Path, old: str, new
     assert all(hint.startswith(f"add `--carry {old}={new}`") for hint in hints.values())
 
     carrying = replace(checked, carries=((old, new),))
-    plan = planned(carrying, compiled(carrying))
+    plan = plan_project(carrying, compile_project(carrying))
     assert plan.refusals == ()
     others = [name for name in ("big", "totals", "shown") if name != old]
     assert sorted(actions(plan)) == sorted([f"~ carry query {new}", *(f"= resume query {n}" for n in (new, *others))])
@@ -107,12 +107,12 @@ def test_a_renamed_model_is_recognised_and_goes_on(tmp_path: Path, old: str, new
             record_rename(checked.store, carrying.place, step.rename)
     again = check(tmp_path)
     assert again.place.checkpoint(new) == before
-    assert {line for line in actions(planned(again, compiled(again))) if "resume" not in line} == set()
+    assert {line for line in actions(plan_project(again, compile_project(again))) if "resume" not in line} == set()
 
     back = renamed(tmp_path, old, old)
-    assert [offer.params for offer in planned(back, compiled(back)).offers] == [{"old": new, "new": old}]
+    assert [offer.params for offer in plan_project(back, compile_project(back)).offers] == [{"old": new, "new": old}]
     carrying = replace(back, carries=((new, old),))
-    assert planned(carrying, compiled(carrying)).refusals == ()
+    assert plan_project(carrying, compile_project(carrying)).refusals == ()
     assert carrying.place.checkpoint(old) == before
 
 
@@ -125,16 +125,16 @@ def test_another_model_of_the_old_name_has_a_checkpoint_of_its_own(tmp_path: Pat
 def test_a_topic_that_is_called_like_its_model_must_keep_its_name(tmp_path: Path) -> None:
     run_before(tmp_path)
     checked = renamed(tmp_path, "shown", "seen")
-    (offer,) = planned(checked, compiled(checked)).offers
+    (offer,) = plan_project(checked, compile_project(checked)).offers
     assert "advanced: {topic: shown}" in str(offer.hint)
-    plan = planned(replace(checked, carries=(("shown", "seen"),)), compiled(checked))
+    plan = plan_project(replace(checked, carries=(("shown", "seen"),)), compile_project(checked))
     assert [refusal.code for refusal in plan.refusals] == ["carry-refused"]
 
 
 def test_other_sql_is_no_rename(tmp_path: Path) -> None:
     run_before(tmp_path)
     checked = renamed(tmp_path, "big", "large", PROJECT.replace("v > 1", "v > 2"))
-    plan = planned(replace(checked, carries=(("big", "large"),)), compiled(checked))
+    plan = plan_project(replace(checked, carries=(("big", "large"),)), compile_project(checked))
     assert plan.offers == ()
     assert "carry-refused" in [refusal.code for refusal in plan.refusals]
 
@@ -143,7 +143,7 @@ def test_an_unfinished_batch_ends_under_its_old_name(tmp_path: Path) -> None:
     run_before(tmp_path)
     (check(tmp_path).place.checkpoint("big") / "commits/0").unlink()
     checked = renamed(tmp_path, "big", "large")
-    plan = planned(replace(checked, carries=(("big", "large"),)), compiled(checked))
+    plan = plan_project(replace(checked, carries=(("big", "large"),)), compile_project(checked))
     (refusal,) = [refusal for refusal in plan.refusals if refusal.code == "carry-refused"]
     assert refusal.message == "the last batch of `big` is unfinished"
 
@@ -163,7 +163,7 @@ def waiting(root: Path, node: str | None = None) -> list[tuple[str, str, str]]:
 
 def rename(root: Path, old: str, new: str) -> None:
     checked = replace(renamed(root, "big", new), carries=((old, new),))
-    (step,) = [s for s in planned(checked, compiled(checked)).steps if isinstance(s, CarryQuery)]
+    (step,) = [s for s in plan_project(checked, compile_project(checked)).steps if isinstance(s, CarryQuery)]
     record_rename(checked.store, checked.place, step.rename)
 
 
@@ -172,7 +172,7 @@ def test_dead_letters_are_found_under_the_new_names_of_their_model(tmp_path: Pat
     keep(tmp_path, "big.errors", "model.big", "row-failed", "rule-failed")
     keep(tmp_path, "o.errors", "model.big", "not-json", "not-text")
     checked = check(tmp_path)
-    record_delivered(
+    record_replay_progress(
         checked.marks, checked.place, [x for x in pending_dead_letters(checked, None) if x.code == "not-json"]
     )
     rename(tmp_path, "big", "large")
@@ -185,10 +185,11 @@ def test_dead_letters_are_found_under_the_new_names_of_their_model(tmp_path: Pat
 
     checked = check(tmp_path)
     names = {
-        leftover.name for leftover in find_leftovers(compiled(checked), checked.place, checked.store, checked.clusters)
+        leftover.name
+        for leftover in find_leftovers(compile_project(checked), checked.place, checked.store, checked.clusters)
     }
     assert not {name for name in names if name.endswith(".errors")}
-    record_delivered(checked.marks, checked.place, pending_dead_letters(checked, "o"))
+    record_replay_progress(checked.marks, checked.place, pending_dead_letters(checked, "o"))
     assert waiting(tmp_path, "o") == []
     rename(tmp_path, "huge", "big")
     assert [code for *_, code in waiting(tmp_path)] == ["row-failed", "rule-failed", "row-failed"]

@@ -22,9 +22,9 @@ def test_every_time_in_vain_doubles_the_wait_and_a_batch_begins_anew(monkeypatch
         nonlocal now
         attempt, seconds = waiting.add(SPEC, batches, DOWN)
         now += seconds - 0.01
-        assert waiting.due() == []
+        assert waiting.pop_due() == []
         now += 0.02
-        assert waiting.due() == [(SPEC, False)]
+        assert waiting.pop_due() == [(SPEC, False)]
         assert len(waiting) == 0
         return attempt, round(seconds, 3)
 
@@ -45,7 +45,7 @@ def test_a_query_that_comes_to_an_end_begins_again_only_for_a_lost_worker_and_th
     waiting = Retries()
 
     def may(failure: PenstockError, batches: int = 0, *, drain: bool = True) -> bool:
-        return waiting.may_add(SPEC, batches, failure, drain=drain)
+        return waiting.can_add(SPEC, batches, failure, drain=drain)
 
     assert not may(WRONG)
     assert not may(WRONG, drain=False)

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.clients.kafka.confluent_wire import asked_for, asking
+from penstock.clients.kafka.confluent_wire import requested_schema, schema_request
 from penstock.clients.registry import schema_cache
-from penstock.clients.registry.client import Registered, Registry
-from penstock.clients.registry.schema_cache import SchemaBook
+from penstock.clients.registry.client import RegisteredSchema, Registry
+from penstock.clients.registry.schema_cache import SchemaCache
 from penstock.errors import ServiceError
 
 SCHEMA = '{"type": "record", "name": "R", "fields": []}'
@@ -17,15 +17,15 @@ SCHEMA = '{"type": "record", "name": "R", "fields": []}'
 class Known:
     """A registry that has these schemas, and counts who asks."""
 
-    def __init__(self, **subjects: dict[int, Registered]) -> None:
+    def __init__(self, **subjects: dict[int, RegisteredSchema]) -> None:
         self.subjects = subjects
-        self.numbers: dict[int, Registered] = {}
+        self.numbers: dict[int, RegisteredSchema] = {}
         self.asked: list[int] = []
 
-    def versions(self, subject: str) -> dict[int, Registered]:
+    def versions(self, subject: str) -> dict[int, RegisteredSchema]:
         return self.subjects[subject]
 
-    def schema(self, number: int) -> Registered:
+    def schema(self, number: int) -> RegisteredSchema:
         self.asked.append(number)
         return self.numbers[number]
 
@@ -39,50 +39,50 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return times
 
 
-def book_of(registry: Any) -> SchemaBook:
-    return SchemaBook(cast("Registry", registry))
+def book_of(registry: Any) -> SchemaCache:
+    return SchemaCache(cast("Registry", registry))
 
 
 def test_a_schema_that_is_not_there_is_asked_for_again_after_a_while_and_then_less_often(clock: list[float]) -> None:
     registry = Known()
     book = book_of(registry)
-    assert book.learned(asking(7))
-    assert book.learned(f"somebody else: {asking(7)}")
+    assert book.resolve_schema(schema_request(7))
+    assert book.resolve_schema(f"somebody else: {schema_request(7)}")
     for seconds in (1, 4, 5, 5, 60):
         clock.append(clock[-1] + seconds)
-        book.ask_again()
+        book.refresh_missing()
     assert registry.asked == [7] * 4
-    registry.numbers[7] = Registered(7, SCHEMA)
+    registry.numbers[7] = RegisteredSchema(7, SCHEMA)
     clock.append(clock[-1] + 300)
-    book.ask_again()
-    book.ask_again()
+    book.refresh_missing()
+    book.refresh_missing()
     assert registry.asked == [7] * 5
 
 
 def test_a_query_goes_by_what_was_known_when_it_began_and_is_told_when_there_is_more(
     clock: list[float], tmp_path: Path
 ) -> None:
-    registry = Known(s={1: Registered(1, SCHEMA)})
+    registry = Known(s={1: RegisteredSchema(1, SCHEMA)})
     book, notes = book_of(registry), tmp_path / "kept" / "schemas.json"
     book.learn(7)
     book.learn(8)
-    begun = book.as_of_now(notes)
+    begun = book.freeze(notes)
     clock.append(2000.0)
-    registry.numbers[7] = Registered(7, SCHEMA)
-    book.ask_again()
+    registry.numbers[7] = RegisteredSchema(7, SCHEMA)
+    book.refresh_missing()
     known = begun.schemas("t", "s")
     assert (set(known.writers), known.unknown, known.since) == ({1}, {7, 8}, {})
-    assert asked_for(begun.outdated or "") == 7
-    renewed = book.as_of_now(notes)
+    assert requested_schema(begun.restart_reason or "") == 7
+    renewed = book.freeze(notes)
     known = renewed.schemas("t", "s")
     assert (set(known.writers), known.unknown, known.since) == ({1, 7}, {8}, {7: 2_000_000})
-    assert renewed.outdated is None
+    assert renewed.restart_reason is None
     clock.append(3000.0)
-    registry.subjects["s"][2] = Registered(8, SCHEMA)
+    registry.subjects["s"][2] = RegisteredSchema(8, SCHEMA)
     another = book_of(registry)  # of another process
     another.learn(7)
     another.schemas("t", "s")
-    assert another.as_of_now(notes).schemas("t", "s").since == {7: 2_000_000, 8: 3_000_000}
+    assert another.freeze(notes).schemas("t", "s").since == {7: 2_000_000, 8: 3_000_000}
 
 
 def test_a_subject_without_versions_has_no_schema() -> None:

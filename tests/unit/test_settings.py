@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from penstock.cli.options import target
-from penstock.clients.clickhouse.client import ClickHouse, ClickHouseSink, ClickHouseSource
+from penstock.clients.clickhouse.client import ClickHouse, ClickHouseSinkServer, ClickHouseSourceServer
 from penstock.clients.clusters import Clusters
-from penstock.clients.http.auth import apart
+from penstock.clients.http.auth import split_credentials
 from penstock.connectors.print import PrintSink
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import ProjectInvalid, ServiceError, Severity
@@ -16,7 +16,7 @@ from penstock.manifest.model import Every
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.settings import settings_from
 from penstock.settings import INERT, Settings, ineffective_settings
-from penstock.workflow.stages import Target, check, compiled
+from penstock.workflow.stages import Target, check, compile_project
 from tests.support import only, spot
 from tests.unit.conftest import PIPELINE, Check, Findings
 
@@ -60,7 +60,7 @@ def test_sources_and_sinks_have_their_own_and_our_prefix_wins() -> None:
     assert clusters.source is not None
     assert clusters.sink is not None
     assert (clusters.source.kafka.servers, clusters.source.group) == ("ours:1", "readers")
-    options = clusters.sink.kafka.for_spark()
+    options = clusters.sink.kafka.spark_options()
     assert options["kafka.security.protocol"] == "SASL_SSL"
     assert options["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
     assert 'ScramLoginModule required username="ada" password="secret";' in options["kafka.sasl.jaas.config"]
@@ -128,7 +128,7 @@ def test_secrets_of_requests_are_found_by_their_names_in_either_case() -> None:
     settings = settings_from({"PENSTOCK__HTTP_SECRET_VALUE__PARTNER_A": "hunter22"}, file)
     sink = WebhookSink.model_validate({"from": "a", "url": "http://partner", "secret_name": "partner_A"})
     assert list(sink.remarks(settings)) == []
-    assert sink.reaching(Clusters(settings=settings))._endpoint().headers["X-Key"] == "hunter22"
+    assert sink.with_clusters(Clusters(settings=settings))._endpoint().headers["X-Key"] == "hunter22"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_secret_that_cannot_be_sent_is_told_without_showing_it(name: str, valu
     assert [remark.text for remark in remarks] == said
     assert "hunter" not in repr(remarks)
     if not said:
-        assert sink.reaching(Clusters(settings=settings))._endpoint().headers["X-Key"] == "hunter22"
+        assert sink.with_clusters(Clusters(settings=settings))._endpoint().headers["X-Key"] == "hunter22"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_secret_that_cannot_be_sent_is_told_without_showing_it(name: str, valu
     ],
 )
 def test_names_and_passwords_in_addresses_are_taken_out(url: str, username: str | None, password: str | None) -> None:
-    found = apart(url)
+    found = split_credentials(url)
     assert (found.username, found.password) == (username, password)
     assert found.url == (url if username is None else url.replace(url.split("//")[1].rpartition("@")[0] + "@", ""))
 
@@ -254,10 +254,10 @@ def test_a_sink_has_a_database_of_its_own_by_its_name() -> None:
     clusters = pipeline_clusters(
         settings_from(environ, {"postgres_sink_connections": {"by.file": {"db": "f"}}}), on_kafka=False
     )
-    mine, other = clusters.seen_by("sink.my-sink").postgres, clusters.seen_by("sink.a.-b").postgres
+    mine, other = clusters.narrow_to_sink("sink.my-sink").postgres, clusters.narrow_to_sink("sink.a.-b").postgres
     assert (mine.host, mine.user, mine.port) == ("mine", "ada", 5432)
     assert (other.host, other.port) == ("all", 6000)
-    assert clusters.seen_by("sink.by.file").postgres.database == "f"
+    assert clusters.narrow_to_sink("sink.by.file").postgres.database == "f"
 
 
 def test_a_project_reaches_the_databases_that_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +276,7 @@ def test_what_is_said_of_a_sink_under_several_spellings_is_put_together() -> Non
         "PENSTOCK__POSTGRES_SINK_CONNECTIONS__PG_ARCHIVE__DB": "stronger",
     }
     file = {"postgres_sink_connections": {"pg.archive": {"host": "archive", "db": "weaker"}}}
-    found = pipeline_clusters(settings_from(environ, file), on_kafka=False).seen_by("sink.pg-archive").postgres
+    found = pipeline_clusters(settings_from(environ, file), on_kafka=False).narrow_to_sink("sink.pg-archive").postgres
     assert (found.host, found.port, found.password, found.database) == ("archive", 6000, "secret", "stronger")
 
 
@@ -378,18 +378,18 @@ def test_batches_begin_as_often_as_settings_say_where_their_sinks_say_nothing(
     (tmp_path / "config.yaml").write_text(settings or "{}", encoding="utf-8")
     checked = check(tmp_path / "p.yml")
     assert not [note for note in checked.notes if "interval" in note.path]
-    trigger = compiled(checked).query("numbers").trigger
+    trigger = compile_project(checked).query("numbers").trigger
     assert trigger == (None if interval_ms is None else Every(interval_ms=interval_ms))
     said = tables.replace("table: t}", "table: t, batch_flush_interval: 9s}")
     (tmp_path / "p.yml").write_text(f"sources: {{{numbers}}}\nsinks: {{{said}}}\n", encoding="utf-8")
-    assert compiled(check(tmp_path / "p.yml")).query("numbers").trigger == Every(interval_ms=9000)
+    assert compile_project(check(tmp_path / "p.yml")).query("numbers").trigger == Every(interval_ms=9000)
 
 
 def test_a_print_sink_has_the_settings_that_it_is_handed() -> None:
     settings = settings_from({"PENSTOCK__NUM_RECORDS_BEFORE_STOP": "7"})
     sink = PrintSink.model_validate({"from": "a"})
     assert sink.most_rows is None
-    assert sink.reaching(Clusters(settings=settings)).most_rows == 7
+    assert sink.with_clusters(Clusters(settings=settings)).most_rows == 7
 
 
 # Files
@@ -503,10 +503,10 @@ def test_a_project_has_no_such_file_beside_it(tmp_path: Path) -> None:
 
 
 def test_clickhouse_is_on_this_machine_unless_it_is_said_otherwise() -> None:
-    def found(environ: dict[str, str]) -> ClickHouseSink | None:
+    def found(environ: dict[str, str]) -> ClickHouseSinkServer | None:
         return pipeline_clusters(settings_from(environ), on_kafka=False).clickhouse_sink
 
-    assert found({}) == ClickHouseSink(ClickHouse("http://localhost:8123"), "none", 6, 100_000)
+    assert found({}) == ClickHouseSinkServer(ClickHouse("http://localhost:8123"), "none", 6, 100_000)
     environ = {
         "STREAMLING__CLICKHOUSE_SINK__URL": "https://theirs:8443",
         "PENSTOCK__CLICKHOUSE_SINK__URL": "https://ours:8443",
@@ -517,7 +517,9 @@ def test_clickhouse_is_on_this_machine_unless_it_is_said_otherwise() -> None:
         "STREAMLING__CLICKHOUSE_SINK__COMPRESSION_LEVEL": "0",
         "STREAMLING__CLICKHOUSE_SINK__BATCH_SIZE": "500",
     }
-    assert found(environ) == ClickHouseSink(ClickHouse("https://ours:8443", "ada", "secret", "shop"), "gzip", 0, 500)
+    assert found(environ) == ClickHouseSinkServer(
+        ClickHouse("https://ours:8443", "ada", "secret", "shop"), "gzip", 0, 500
+    )
     assert "secret" not in repr(found(environ))
 
 
@@ -531,7 +533,7 @@ def test_a_source_in_clickhouse_has_settings_of_its_own() -> None:
     found = pipeline_clusters(settings_from(environ), on_kafka=False).clickhouse_source
     named = "PENSTOCK__CLICKHOUSE_SOURCE"
     server = ClickHouse("https://archive:8443", "default", "secret", "default", named, 5)
-    assert found == ClickHouseSource(server, 500)
+    assert found == ClickHouseSourceServer(server, 500)
     assert "secret" not in repr(found)
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyarrow.parquet import write_table
 
 from penstock.cli import show
-from penstock.cli.options import Format
+from penstock.cli.options import OutputFormat
 from penstock.cli.output import exact_json
 from penstock.cli.table import lines
 from penstock.errors import ProjectInvalid
@@ -105,7 +105,7 @@ def test_a_topic_for_errors_is_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
     folder = tmp_path / ".penstock" / "topics" / "large.errors" / "0"
     folder.mkdir(parents=True)
     write_table(pa.table({"code": ["row-failed"], "value": ['{"id":1}']}), folder / "part.parquet")
-    show.command(name, form=Format.JSON)
+    show.command(name, form=OutputFormat.JSON)
     assert json.loads(capsys.readouterr().out) == [{"code": "row-failed", "value": '{"id":1}'}]
 
 
@@ -137,7 +137,7 @@ def test_dead_letters_that_were_kept_before_columns_were_masked_are_covered(
         "node": ["model.large", "model.gone", "model.large"],
     }
     write_table(pa.table(rows), folder / "part.parquet")
-    show.command("large.errors", form=Format.JSON)
+    show.command("large.errors", form=OutputFormat.JSON)
     said = capsys.readouterr().out
     assert "ada" not in said
     one, other, broken = json.loads(said)
@@ -146,7 +146,7 @@ def test_dead_letters_that_were_kept_before_columns_were_masked_are_covered(
     assert (broken["code"], broken["value"], broken["node"]) == ("not-json", None, "model.large")
 
     write(tmp_path, {MAIN: MASKED + "defaults: {dead_letters: clear}\n"})
-    show.command("large.errors", form=Format.JSON)
+    show.command("large.errors", form=OutputFormat.JSON)
     assert "ada@example.com" in capsys.readouterr().out
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from penstock.plan.brokers import Brokers
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.place import Place
+from penstock.plan.place import ProjectPlace
 from penstock.plan.slots import record_adoption, record_topics, slot_of
-from penstock.plan.state import Deployed, read_deployed, record_query
+from penstock.plan.state import DeployedState, read_deployed_state, record_query
 from penstock.plan.steps import Plan
 from penstock.plan.stores import SqliteStore
-from penstock.workflow.stages import Checked, Target, check, compiled, planned
+from penstock.workflow.stages import CheckedProject, Target, check, compile_project, plan_project
 from tests.support import write
 
 PROJECT = """
@@ -28,11 +28,11 @@ LOCAL = {"environments/local.yml": "environment: {description: here}\nruntime: {
 KAFKA = {"environments/kafka.yml": "runtime: {kafka: {bootstrap_servers: 'localhost:1'}}\n"}
 
 
-def run_before(root: Path) -> Checked:
+def run_before(root: Path) -> CheckedProject:
     """A project that has run without environments, as it lies on disk when every query has committed a batch."""
     write(root, {"stream_project.yml": PROJECT})
     checked = check(root)
-    manifest = compiled(checked)
+    manifest = compile_project(checked)
     for query in manifest.queries:
         record_query(checked.store, checked.place, manifest.revision, query)
         at = f".penstock/project.p/default/checkpoints/{query.name}"
@@ -47,8 +47,8 @@ def lines(plan: Plan) -> list[str]:
     return [f"{line.sign} {line.action} {line.subject} {line.name}" for line in found]
 
 
-def plan_of(checked: Checked, **options: object) -> Plan:
-    return planned(checked, compiled(checked), **options)  # type: ignore[arg-type]
+def plan_of(checked: CheckedProject, **options: object) -> Plan:
+    return plan_project(checked, compile_project(checked), **options)  # type: ignore[arg-type]
 
 
 def test_a_directory_of_an_earlier_version_is_gone_on_with(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_state_of_embedded_topics_says_nothing_of_kafka(tmp_path: Path) -> None:
         write(tmp_path, files)
         checked = check(tmp_path)
         assert checked.place.environment == slot
-        deployed = read_deployed(checked.store, checked.place)
-        plan = diff(compiled(checked), deployed, brokers=Brokers({}, {}))
+        deployed = read_deployed_state(checked.store, checked.place)
+        plan = diff(compile_project(checked), deployed, brokers=Brokers({}, {}))
         assert [line for line in lines(plan) if "query" in line] == ["+ start query m", "+ start query n"]
         assert [line for line in lines(plan) if "topic" in line] == ["+ create topic m", "+ create topic n"]
         assert not [r for r in plan.refusals if r.code != "topic-missing"]
@@ -103,13 +103,15 @@ def test_state_of_embedded_topics_says_nothing_of_kafka(tmp_path: Path) -> None:
 
 def test_rows_on_kafka_are_no_rows_of_a_directory(tmp_path: Path) -> None:
     write(tmp_path, {"stream_project.yml": PROJECT})
-    manifest = compiled(check(tmp_path))
-    elsewhere = diff(manifest, Deployed(topics=frozenset({"m", "n"})), brokers=Brokers(None, None, frozenset({"m"})))
+    manifest = compile_project(check(tmp_path))
+    elsewhere = diff(
+        manifest, DeployedState(topics=frozenset({"m", "n"})), brokers=Brokers(None, None, frozenset({"m"}))
+    )
     assert lines(elsewhere) == ["+ start query m", "+ start query n"]
 
 
 def test_the_first_place_of_topics_has_the_slot_of_its_environment(tmp_path: Path) -> None:
-    store, place = SqliteStore(tmp_path / "state.db"), Place(tmp_path, "project.p")
+    store, place = SqliteStore(tmp_path / "state.db"), ProjectPlace(tmp_path, "project.p")
     assert slot_of(store, place, "kafka") == "default"
     record_topics(store, place, "kafka")
     assert slot_of(store, place, "kafka") == "default"

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import state
-from penstock.cli.options import Format
+from penstock.cli.options import OutputFormat
 from penstock.config import describe_duration
 from penstock.errors import ProjectInvalid
-from penstock.manifest.words import told, window_by
-from penstock.runtime.checkpoint.state_stats import NOTE, Counted, StateNotes, query_state
+from penstock.manifest.words import describe_operators, window_by
+from penstock.runtime.checkpoint.state_stats import NOTE, OperatorCounts, StateNotes, query_state
 from tests.support import write
 from tests.unit.conftest import MAIN, Compile
 
@@ -39,7 +39,7 @@ RANKED = (
 
 
 def words(manifest: Compile, sql: str) -> list[str]:
-    return [entry.what for entry in told(manifest(PROJECT.replace("SQL", sql)).query("m"), {"at"})]
+    return [entry.what for entry in describe_operators(manifest(PROJECT.replace("SQL", sql)).query("m"), {"at"})]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_operators_are_told_in_the_words_of_the_project_from_the_output_back(
 )
 def test_windows_of_ours_are_told_by_their_other_keys(project_manifest: Compile, sql: str, said: str) -> None:
     text = PROJECT.replace("event_time: {column: at}", "event_time: {column: at, allowed_lateness_ms: 60000}", 1)
-    assert [entry.what for entry in told(project_manifest(text.replace("SQL", sql)).query("m"))] == [said]
+    assert [entry.what for entry in describe_operators(project_manifest(text.replace("SQL", sql)).query("m"))] == [said]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_without_a_node_every_query_is_listed(tmp_path: Path, capsys: pytest.Cap
     write(tmp_path, {MAIN: PROJECT.replace("SQL", "SELECT customer FROM {{ ref('seen') }}")})
     state.command()
     assert capsys.readouterr().out.splitlines() == ["plain: no state", "m: no batch done yet"]
-    state.command(form=Format.JSON)
+    state.command(form=OutputFormat.JSON)
     assert json.loads(capsys.readouterr().out)["queries"] == [
         {"query": "plain", "stateful": False, "operators": []},
         {"query": "m", "stateful": True, "operators": []},
@@ -175,8 +175,8 @@ def test_a_node_without_state_is_told_so(tmp_path: Path, node: str, message: str
 
 
 def test_rows_of_cells_that_a_batch_does_not_touch_are_remembered_also_after_a_restart(tmp_path: Path) -> None:
-    StateNotes(tmp_path).add(0, [Counted(2, 100)], {"v": {"1": {"keys": 3}, "7": {"keys": 5}}})
-    StateNotes(tmp_path).add(1, [Counted(2, 200)], {"v": {"7": {"keys": 4}}})
+    StateNotes(tmp_path).add(0, [OperatorCounts(2, 100)], {"v": {"1": {"keys": 3}, "7": {"keys": 5}}})
+    StateNotes(tmp_path).add(1, [OperatorCounts(2, 200)], {"v": {"7": {"keys": 4}}})
     assert json.loads((tmp_path / NOTE).read_text()) == {
         "batch": 1,
         "operators": [{"rows": 2, "memory_bytes": 200}],
@@ -192,7 +192,7 @@ def test_a_query_without_state_has_no_note(tmp_path: Path) -> None:
 
 def test_a_note_that_is_damaged_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / NOTE).write_text("{")
-    StateNotes(tmp_path).add(4, [Counted(1, 1)], {})
+    StateNotes(tmp_path).add(4, [OperatorCounts(1, 1)], {})
     assert json.loads((tmp_path / NOTE).read_text())["batch"] == 4
 
 

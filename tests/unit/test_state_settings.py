@@ -5,7 +5,7 @@ import pytest
 from penstock.errors import Severity
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import Checkpoint, Deployed
+from penstock.plan.state import Checkpoint, DeployedState
 from penstock.plan.steps import RebuildQuery, RestartQuery
 from tests.support import codes, errors, only, spot
 from tests.unit.conftest import MAIN, Check, Compile
@@ -100,7 +100,7 @@ def test_another_parallelism_needs_consent_where_there_is_state(
 ) -> None:
     before, after = (project_manifest(text(sql, f"{{parallelism: {n}}}")) for n in (2, 3))
     committed = {"m": Checkpoint(begun=True, unfinished=False)}
-    deployed = Deployed({"m": before.query("m")}, frozenset({"m"}), frozenset({"m"}), committed)
+    deployed = DeployedState({"m": before.query("m")}, frozenset({"m"}), frozenset({"m"}), committed)
     assert [r.code for r in diff(after, deployed).refusals] == refused
 
 
@@ -117,7 +117,7 @@ def test_another_ttl_is_a_restart_and_none_at_all_a_rebuild(
 ) -> None:
     committed = {"m": Checkpoint(begun=True, unfinished=False)}
     ran = project_manifest(text(GROUP, before)).query("m")
-    deployed = Deployed({"m": ran}, frozenset({"m"}), frozenset({"m"}), committed)
+    deployed = DeployedState({"m": ran}, frozenset({"m"}), frozenset({"m"}), committed)
     (line,) = map(explain, diff(project_manifest(text(GROUP, after)), deployed).steps)
     assert line.action == action
 
@@ -182,7 +182,7 @@ LATE = ("event_time: {column: at}", "event_time: {column: at, allowed_lateness_m
 )
 def test_a_plan_says_what_changed(project_manifest: Compile, before: str, after: str, reason: str) -> None:
     committed = {"m": Checkpoint(begun=True, unfinished=False)}
-    deployed = Deployed({"m": project_manifest(before).query("m")}, frozenset({"m"}), frozenset({"m"}), committed)
+    deployed = DeployedState({"m": project_manifest(before).query("m")}, frozenset({"m"}), frozenset({"m"}), committed)
     (step,) = diff(project_manifest(after), deployed).steps
     assert isinstance(step, RestartQuery | RebuildQuery)
     assert step.reason == reason

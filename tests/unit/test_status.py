@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli import status
 from penstock.cli.live import LiveTable
-from penstock.cli.options import Format
+from penstock.cli.options import OutputFormat
 from penstock.plan.state import record_progress, record_query
 from penstock.plan.stores import SqliteStore
 from penstock.runtime.batch.progress import QueryProgress
@@ -45,7 +45,7 @@ def test_status_tells_of_rows_that_did_not_take_part_when_there_are_any(
     recorded(tmp_path, project_manifest, row)
     status.command()
     assert capsys.readouterr().out.splitlines()[1].endswith(said)
-    status.command(form=Format.JSON)
+    status.command(form=OutputFormat.JSON)
     (query,) = json.loads(capsys.readouterr().out)["queries"]
     assert (query["late"], query["rejected"]) == (row.late, row.rejected)
 

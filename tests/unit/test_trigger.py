@@ -10,7 +10,7 @@ from penstock.plan.brokers import Brokers
 from penstock.plan.cores import cores_of
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import NOTHING, Checkpoint, Deployed
+from penstock.plan.state import NOTHING, Checkpoint, DeployedState
 from tests.support import codes, errors, only, spot
 from tests.unit.conftest import MAIN, Check, Compile, Link
 
@@ -164,7 +164,7 @@ def test_another_trigger_is_a_restart_and_never_a_rebuild(project_manifest: Comp
     before, after = (project_manifest(text(sql, f"{{interval_ms: {ms}}}", "{}")) for ms in (5, 10))
     assert before.query("m").trigger == Every(interval_ms=5)
     committed = {"m": Checkpoint(begun=True, unfinished=False)}
-    deployed = Deployed({"m": before.query("m")}, frozenset({"m"}), frozenset({"m"}), committed)
+    deployed = DeployedState({"m": before.query("m")}, frozenset({"m"}), frozenset({"m"}), committed)
     (line,) = map(explain, diff(after, deployed).steps)
     assert (line.action, line.sign) == ("restart", "~")
     assert "its trigger changed" in line.reason

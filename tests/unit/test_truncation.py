@@ -14,7 +14,7 @@ from penstock.manifest.model import Manifest
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain, summary
 from penstock.plan.query_steps import ALL
-from penstock.plan.state import Checkpoint, Deployed
+from penstock.plan.state import Checkpoint, DeployedState
 from penstock.plan.steps import Plan
 from tests.unit.conftest import Compile
 
@@ -29,10 +29,10 @@ PROJECT = f"project: {{name: p}}\n{SOURCE}{MODELS}"
 ON_KAFKA = f"{PROJECT}runtime: {{kafka: {{bootstrap_servers: b}}}}\n"
 
 
-def deployed(manifest: Manifest) -> Deployed:
+def deployed(manifest: Manifest) -> DeployedState:
     topics = frozenset(t.name for t in manifest.topics)
     begun = {q.name: Checkpoint(begun=True, unfinished=False) for q in manifest.queries}
-    return Deployed({q.name: q for q in manifest.queries}, topics, topics, begun)
+    return DeployedState({q.name: q for q in manifest.queries}, topics, topics, begun)
 
 
 def actions(plan: Plan) -> list[str]:
@@ -120,13 +120,13 @@ def test_an_embedded_topic_loses_its_batches_and_nothing_else(tmp_path: Path) ->
 
 
 def test_names_may_be_given_together(tmp_path: Path) -> None:
-    from penstock.workflow.stages import check, compiled, planned
+    from penstock.workflow.stages import check, compile_project, plan_project
 
     (tmp_path / "stream_project.yml").write_text(PROJECT)
     checked = check(tmp_path)
-    planned(checked, compiled(checked), allow_rebuild=["a,b", "all"])
+    plan_project(checked, compile_project(checked), allow_rebuild=["a,b", "all"])
     with pytest.raises(PlanRefused, match="no query `x`"):
-        planned(checked, compiled(checked), allow_rebuild=["a,x"])
+        plan_project(checked, compile_project(checked), allow_rebuild=["a,x"])
 
 
 def test_nothing_is_emptied_for_nobody(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.cli.guard import guard
-from penstock.clients.conduktor import Interceptor, Served
+from penstock.clients.conduktor import GatewayInterceptor, GatewayState
 from penstock.codes import CODES
 from penstock.errors import PlanRefused
 from penstock.manifest.compile import compile
@@ -11,7 +11,7 @@ from penstock.manifest.model import GatewayRule, Manifest
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
 from penstock.plan.gateways import Gateways, interceptors
-from penstock.plan.state import NOTHING, Deployed
+from penstock.plan.state import NOTHING, DeployedState
 from penstock.plan.steps import Plan
 from penstock.project.parse_project import Environment
 from tests.support import errors, only
@@ -123,9 +123,9 @@ def test_a_virtual_topic_of_a_virtual_topic_is_one_of_the_topic_below(project_ma
 # Plans
 
 
-def asked(manifest: Manifest, has: Served | None = None) -> Gateways:
+def asked(manifest: Manifest, has: GatewayState | None = None) -> Gateways:
     wanted = {rule.virtual_topic: interceptors(rule, None) for rule in manifest.gateway_rules}
-    return Gateways("passthrough", {"passthrough": has or Served()}, wanted=wanted)
+    return Gateways("passthrough", {"passthrough": has or GatewayState()}, wanted=wanted)
 
 
 def lines(plan: Plan) -> list[str]:
@@ -145,20 +145,22 @@ def test_a_gateway_that_was_not_asked_is_a_refusal(manifest: Manifest) -> None:
 
 
 def test_the_gateway_has_nothing_to_do_with_a_selection(manifest: Manifest) -> None:
-    plan = diff(manifest, Deployed(virtual_topics={"old": "passthrough"}), select=["another"])
+    plan = diff(manifest, DeployedState(virtual_topics={"old": "passthrough"}), select=["another"])
     assert (plan.steps, plan.refusals) == ((), ())
 
 
 def test_what_is_as_it_should_be_and_recorded_is_no_step(manifest: Manifest) -> None:
     gateways = asked(manifest)
-    has = Served({"m": "s.v1"}, gateways.wanted["m"])
-    assert lines(diff(manifest, Deployed(virtual_topics={"m": "passthrough"}), gateways=asked(manifest, has))) == []
+    has = GatewayState({"m": "s.v1"}, gateways.wanted["m"])
+    assert (
+        lines(diff(manifest, DeployedState(virtual_topics={"m": "passthrough"}), gateways=asked(manifest, has))) == []
+    )
 
 
 def test_every_difference_is_named(manifest: Manifest) -> None:
-    other = Interceptor("x.Plugin", 100, {"policies": "none"})
-    has = Served({"m": "t.v1"}, {"m-select": other, "m-mask": other, "of-others": other})
-    plan = diff(manifest, Deployed(virtual_topics={"m": "passthrough"}), gateways=asked(manifest, has))
+    other = GatewayInterceptor("x.Plugin", 100, {"policies": "none"})
+    has = GatewayState({"m": "t.v1"}, {"m-select": other, "m-mask": other, "of-others": other})
+    plan = diff(manifest, DeployedState(virtual_topics={"m": "passthrough"}), gateways=asked(manifest, has))
     assert lines(plan) == [
         "~ change virtual topic m: a view of `t.v1` -> `s.v1`, another interceptor -> none, "
         'another interceptor -> `SELECT * FROM "s.v1" WHERE id > 1`'
@@ -166,14 +168,16 @@ def test_every_difference_is_named(manifest: Manifest) -> None:
 
 
 def test_what_the_gateway_says_is_a_refusal(manifest: Manifest) -> None:
-    gateways = Gateways("passthrough", {"passthrough": Served()}, {"m": ("m-select: no",)}, asked(manifest).wanted)
+    gateways = Gateways(
+        "passthrough", {"passthrough": GatewayState()}, {"m": ("m-select: no",)}, asked(manifest).wanted
+    )
     (refusal,) = diff(manifest, NOTHING, gateways=gateways).refusals
     assert (refusal.code, refusal.message) == ("gateway-refused", "the gateway does not take `m`: m-select: no")
     assert refusal.code in CODES
 
 
 def test_an_environment_that_forbids_to_delete_keeps_its_virtual_topics(manifest: Manifest) -> None:
-    plan = diff(manifest, Deployed(virtual_topics={"old": "passthrough"}), gateways=asked(manifest))
+    plan = diff(manifest, DeployedState(virtual_topics={"old": "passthrough"}), gateways=asked(manifest))
     frozen = Environment("prod", "", asks_first=False, allow_destructive=False)
     with pytest.raises(PlanRefused) as refused:
         guard(frozen, plan, confirmed=True, forced=False)

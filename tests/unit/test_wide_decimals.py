@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from penstock.clients.int256.avro import fields_of
-from penstock.clients.postgres.tables import holds
+from penstock.clients.int256.avro import int256_fields
+from penstock.clients.postgres.tables import can_hold
 from penstock.clients.registry.columns import columns_of
 from penstock.sql.analyze.output_schema import OutputAnalysis, analyze_outputs
 from penstock.sql.parse.dialects import PIPELINE
@@ -83,7 +83,7 @@ def test_a_decimal_of_avro_that_spark_has_none_for_is_read_with_its_digits() -> 
     kind = {"type": "bytes", "logicalType": "decimal", "precision": 100, "scale": 18}
     schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "v", "type": ["null", kind]}]})
     assert columns_of(schema, "avro") == (Column("v", "DECIMAL(100, 18)"),)
-    (how,) = fields_of(schema).values()
+    (how,) = int256_fields(schema).values()
     assert (how.function, how.type, how.scale) == ("penstock_dec_from_bytes", "DECIMAL(100, 18)", 18)
     (field,) = avro_record("r", [Column("v", "DECIMAL(100, 18)")])["fields"]
     assert field["type"] == ["null", kind]
@@ -110,11 +110,11 @@ def test_bytes_are_in_the_order_of_the_numbers() -> None:
 
 
 def test_a_table_keeps_every_digit_or_is_refused() -> None:
-    assert holds("numeric(100,18)", "numeric(100,18)")
-    assert holds("numeric", "numeric(100,18)")
-    assert holds("text", "numeric(100,18)")
-    assert not holds("numeric(78,0)", "numeric(100,18)")
-    assert not holds("text", "numeric(38,2)")
+    assert can_hold("numeric(100,18)", "numeric(100,18)")
+    assert can_hold("numeric", "numeric(100,18)")
+    assert can_hold("text", "numeric(100,18)")
+    assert not can_hold("numeric(78,0)", "numeric(100,18)")
+    assert not can_hold("text", "numeric(38,2)")
 
 
 @pytest.mark.parametrize(

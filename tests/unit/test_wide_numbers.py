@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.clients.int256.avro import as_read, fields_of
-from penstock.clients.kafka.avro import narrowed
+from penstock.clients.int256.avro import int256_fields, readable_schema
+from penstock.clients.kafka.avro import select_fields
 from penstock.clients.registry.columns import columns_of
 from penstock.sql.analyze.output_schema import OutputAnalysis, analyze_outputs
 from penstock.sql.parse.dialects import PIPELINE
@@ -150,19 +150,19 @@ def test_columns_of_avro_tell_wide_numbers() -> None:
 
 
 def test_a_schema_is_read_without_decimals_that_spark_does_not_have() -> None:
-    text = as_read(SCHEMA)
+    text = readable_schema(SCHEMA)
     assert [field["name"] for field in json.loads(text)["fields"]] == list(FIELDS)
     assert text.count('"decimal"') == 1
-    assert fields_of(SCHEMA)["token"].function == "penstock_to_u256"
-    assert fields_of(SCHEMA)["own"].function == "penstock_i256_from_bytes"
-    assert set(fields_of(narrowed(SCHEMA, {"wide"}))) == {"wide", "token", "marked"}
+    assert int256_fields(SCHEMA)["token"].function == "penstock_to_u256"
+    assert int256_fields(SCHEMA)["own"].function == "penstock_i256_from_bytes"
+    assert set(int256_fields(select_fields(SCHEMA, {"wide"}))) == {"wide", "token", "marked"}
 
 
 def test_the_row_of_an_envelope_is_looked_into() -> None:
     row = {"type": "record", "name": "Value", "fields": [{"name": "n", "type": _decimal(78)}]}
     fields = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
     whole = json.dumps({"type": "record", "name": "Envelope", "fields": fields})
-    assert {name: how.kind for name, how in fields_of(whole, ("after", "before")).items()} == {"n": "UINT256"}
+    assert {name: how.kind for name, how in int256_fields(whole, ("after", "before")).items()} == {"n": "UINT256"}
 
 
 def test_a_schema_that_is_made_tells_the_same_columns_again() -> None:

@@ -41,12 +41,12 @@ def begin_training() -> None:
 def train() -> None:
     """Make the archive now, unless it is there or another process makes it."""
     from penstock.clients.jvm.java import find_java
-    from penstock.runtime.spark.class_archive import archive_in_making, needs_training
+    from penstock.runtime.spark.class_archive import create_archive, needs_training
 
     java = find_java()
     if not needs_training(java):
         return
-    with archive_in_making(java) as target:
+    with create_archive(java) as target:
         if target is not None:
             _run_project(target)
 
@@ -57,7 +57,7 @@ def _run_project(archive: Path) -> None:
     from penstock.cli.sample import write_minute
     from penstock.runtime.run.start import start
     from penstock.runtime.spark.session import spark_session
-    from penstock.workflow.stages import check, compiled, planned
+    from penstock.workflow.stages import check, compile_project, plan_project
 
     with tempfile.TemporaryDirectory(prefix="penstock-classes-") as folder:
         project = Path(folder) / "training"
@@ -65,12 +65,12 @@ def _run_project(archive: Path) -> None:
         (project / "models" / "training.yml").write_text(TRAINING_MODELS, encoding="utf-8")
         write_minute(project, 0, 100)
         checked = check(project)
-        manifest = compiled(checked)
+        manifest = compile_project(checked)
         # Without the second compiler and the parallel collector it takes half of the time.
         options = f'"-XX:ArchiveClassesAtExit={archive}" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable'
         spec = manifest.spark.model_copy(update={"config": {"spark.driver.extraJavaOptions": options}})
         with spark_session(spec, checked.place.logs, exit_secs=EXIT_SECS) as spark:
-            run = start(planned(checked, manifest, once=True), spark, checked.place, checked.store)
+            run = start(plan_project(checked, manifest, once=True), spark, checked.place, checked.store)
             try:
                 run.run_once(lambda: time.sleep(0.1))
             finally:

@@ -8,15 +8,15 @@ from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
     EnvOption,
-    Format,
     FormatOption,
+    OutputFormat,
     PathArgument,
     VarOption,
     target,
 )
 from penstock.errors import Diagnostic, PlanRefused
 from penstock.plan.leftovers import Leftover, find_leftovers, forget_leftovers, remove_leftover
-from penstock.workflow.stages import check, compiled
+from penstock.workflow.stages import check, compile_project
 
 
 def command(
@@ -27,7 +27,7 @@ def command(
     var: VarOption = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove what is listed, for good.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Remove even where the environment forbids it.")] = False,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """List what no query uses any more: checkpoints, and topics of queries that are gone. Removes it with --remove."""
     from penstock.runtime.run.lock import run_lock
@@ -38,13 +38,13 @@ def command(
         text = f"`{checked.environment.name}` forbids to delete"
         raise PlanRefused.from_refusals([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
     with run_lock(place.lock_file) if remove else nullcontext():
-        found = find_leftovers(compiled(checked), place, store, checked.clusters)
+        found = find_leftovers(compile_project(checked), place, store, checked.clusters)
         listed = [(leftover, leftover.bytes) for leftover in found]
         if remove:
             for leftover in found:
                 remove_leftover(leftover, checked.clusters)
             forget_leftovers(store, place)
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json({"removed": remove, "leftovers": [_json(leftover, size) for leftover, size in listed]})
         return
     if not found:

@@ -9,8 +9,8 @@ from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
     EnvOption,
-    Format,
     FormatOption,
+    OutputFormat,
     PathArgument,
     StrictOption,
     VarOption,
@@ -19,7 +19,7 @@ from penstock.cli.options import (
 from penstock.errors import ServiceError
 from penstock.graph.graph import Graph, Node
 from penstock.graph.lineage import describe_changes
-from penstock.manifest.artifacts import artifacts, written_before
+from penstock.manifest.artifacts import artifacts, written_files
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
 from penstock.workflow.stages import check
@@ -40,7 +40,7 @@ def command(
     folder: OutputOption = None,
     dry_run: DryRunOption = False,
     strict: StrictOption = False,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Write the manifest and what it is made of: the SQL that Spark would run, topics, connectors, schemas."""
     wanted = target(path, directory, env, var, strict=strict, config=config)
@@ -49,7 +49,7 @@ def command(
     folder = folder or checked.root / "generated"
     if not dry_run:
         _write(folder, manifest)
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put(manifest.to_json().rstrip())
         return
     output.show_diagnostics(checked.notes)
@@ -86,7 +86,7 @@ def _write(folder: Path, manifest: Manifest) -> None:
     """Every file whole, the manifest last; then files of an earlier run that are no longer part of it go."""
     files = artifacts(manifest)
     try:
-        stale = written_before(folder) - files.keys()
+        stale = written_files(folder) - files.keys()
         for name, text in files.items():
             file = folder / name
             staged = file.with_name(f".{file.name}.new")

@@ -6,7 +6,7 @@ import typer
 import yaml
 
 from penstock.cli import output
-from penstock.cli.options import DirectoryOption, Format, FormatOption
+from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat
 from penstock.dev import services
 from penstock.dev.variables import PIPELINE, PROJECT, variables
 from penstock.errors import ServiceError, did_you_mean
@@ -39,10 +39,10 @@ def up(
             help="Whether Kafka makes a topic when somebody first writes to it. For a broker that is started now.",
         ),
     ] = True,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Start services that do not run yet. They go on when this command ends, and keep their ports."""
-    home, chosen = _home(directory), _known(names)
+    home, chosen = _home(directory), _check_names(names)
 
     def began(name: str) -> None:
         output.say(f"Starting {name} …")
@@ -52,30 +52,30 @@ def up(
 
 
 @app.command("down")
-def down(names: Names = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+def down(names: Names = None, directory: DirectoryOption = None, form: FormatOption = OutputFormat.TEXT) -> None:
     """Stop services. Topics stay where they are; the registry forgets."""
-    ended = services.down(_home(directory), _known(names))
-    if form is Format.JSON:
+    ended = services.down(_home(directory), _check_names(names))
+    if form is OutputFormat.JSON:
         output.put_json({"stopped": ended})
     else:
         output.put(f"Stopped: {', '.join(ended)}." if ended else "Nothing runs.")
 
 
 @app.command("status")
-def status(directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+def status(directory: DirectoryOption = None, form: FormatOption = OutputFormat.TEXT) -> None:
     """Show which services run, and how to reach them."""
     _show(services.report(services.status(_home(directory))), form)
 
 
 @app.command("env")
-def env(directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+def env(directory: DirectoryOption = None, form: FormatOption = OutputFormat.TEXT) -> None:
     """Print how to reach the services that run, as variables for a shell: `eval "$(penstock dev env)"`."""
     report = services.report(services.status(_home(directory)))
     parts = {
         "Projects refer to these as ${NAME}, in `runtime` or in a connector.": variables(PROJECT, report),
         "Pipelines take these by themselves.": variables(PIPELINE, report),
     }
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json({name: value for part in parts.values() for name, value in part.items()})
     elif not report:
         output.say("Nothing runs. Start services with `penstock dev up`.")
@@ -90,7 +90,7 @@ def _home(directory: Path | None) -> Path:
     return (directory or Path()).absolute() / HOME / "dev"
 
 
-def _known(names: list[str] | None) -> list[str]:
+def _check_names(names: list[str] | None) -> list[str]:
     for name in names or ():
         if name not in services.SERVICES:
             hint = did_you_mean(name, list(services.SERVICES))
@@ -98,8 +98,8 @@ def _known(names: list[str] | None) -> list[str]:
     return names or list(services.SERVICES)
 
 
-def _show(report: dict[str, dict[str, object]], form: Format) -> None:
-    if form is Format.JSON:
+def _show(report: dict[str, dict[str, object]], form: OutputFormat) -> None:
+    if form is OutputFormat.JSON:
         output.put_json(report)
     elif report:
         output.put(yaml.safe_dump(report, sort_keys=False).rstrip())

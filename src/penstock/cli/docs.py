@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
+from penstock.cli.options import DirectoryOption, EnvOption, FormatOption, OutputFormat, PathArgument, VarOption, target
 from penstock.clients.extras import require
 from penstock.errors import ServiceError
 from penstock.manifest.compile import compile
@@ -28,11 +28,11 @@ def generate(
     env: EnvOption = None,
     var: VarOption = None,
     folder: OutputOption = None,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Write a site that describes the project. It opens from disk and needs no network."""
-    site = _written(path, directory, env, var, folder)
-    if form is Format.JSON:
+    site = _generate_site(path, directory, env, var, folder)
+    if form is OutputFormat.JSON:
         output.put_json({"directory": str(site), "index": str(site / "index.html")})
     else:
         output.put(f"Wrote {site}. Open {site / 'index.html'}.")
@@ -51,7 +51,7 @@ def serve(
     """Write the site and serve it on this machine until Ctrl-C."""
     from penstock.site.serve import serve as bind
 
-    site = _written(path, directory, env, var, folder)
+    site = _generate_site(path, directory, env, var, folder)
     try:
         server = bind(site, port)
     except OSError as error:
@@ -69,7 +69,7 @@ def serve(
         server.server_close()
 
 
-def _written(
+def _generate_site(
     path: Path | None, directory: Path | None, env: str | None, var: list[str] | None, folder: Path | None
 ) -> Path:
     from penstock.site.describe import describe

@@ -17,8 +17,8 @@ from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
     EnvOption,
-    Format,
     FormatOption,
+    OutputFormat,
     PathArgument,
     VarOption,
     target,
@@ -27,10 +27,10 @@ from penstock.cli.readiness import Finding, connector_findings, finding
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.damage import Damage
-from penstock.plan.place import Place
-from penstock.plan.state import batch_outputs, read_deployed
+from penstock.plan.place import ProjectPlace
+from penstock.plan.state import batch_outputs, read_deployed_state
 from penstock.project.runtime import ConnectClusters, Runtime
-from penstock.workflow.stages import Checked, Target, check, compiled
+from penstock.workflow.stages import CheckedProject, Target, check, compile_project
 
 MEMORY_GB = 2
 DISK_GB = 1
@@ -46,13 +46,13 @@ def command(
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair damaged checkpoints, as far as that loses no rows.")
     ] = False,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Check that everything is ready: this machine, checkpoints, and every system that the project names."""
     wanted = target(path, directory, env, var, config=config)
     findings = [*_machine(wanted.path), *_project(wanted, repair)]
     healthy = all(f.fine for f in findings)
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         listed = [{"check": f.what, "ok": f.fine, "detail": f.detail} for f in findings]
         output.put_json({"healthy": healthy, "checks": listed})
     else:
@@ -92,15 +92,15 @@ def _project(wanted: Target, repair: bool) -> Iterator[Finding]:
     for what, address in _addresses(checked.graph.runtime):
         yield finding(what, partial(_reach, address))
     yield from _checkpoints(checked, repair)
-    yield from connector_findings(checked, compiled(checked))
+    yield from connector_findings(checked, compile_project(checked))
 
 
-def _checkpoints(checked: Checked, repair: bool) -> Iterator[Finding]:
+def _checkpoints(checked: CheckedProject, repair: bool) -> Iterator[Finding]:
     """What is damaged, and what becomes of it. A checkpoint that is in use is left alone."""
     from penstock.runtime.run.lock import run_lock
 
     place = checked.place
-    deployed = read_deployed(checked.store, place)
+    deployed = read_deployed_state(checked.store, place)
     damaged = {name: query for name, query in deployed.queries.items() if name in deployed.damaged}
     if not damaged:
         if deployed.checkpoints:
@@ -108,10 +108,10 @@ def _checkpoints(checked: Checked, repair: bool) -> Iterator[Finding]:
         return
     with run_lock(place.lock_file) if repair else nullcontext():
         for name, query in damaged.items():
-            yield from _repaired(query, place) if repair else [_damage(name, deployed.damaged[name])]
+            yield from _repair_checkpoint(query, place) if repair else [_damage(name, deployed.damaged[name])]
 
 
-def _repaired(query: QuerySpec, place: Place) -> Iterator[Finding]:
+def _repair_checkpoint(query: QuerySpec, place: ProjectPlace) -> Iterator[Finding]:
     from penstock.runtime.checkpoint import repair
 
     for damage in repair.repair(place.checkpoint(query.name), query.name, batch_outputs(query, place)):

@@ -6,7 +6,7 @@ import typer
 import yaml
 
 from penstock.cli import output
-from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, target
+from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat, PathArgument, target
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean, has_errors
 from penstock.project.documents import read_document
 from penstock.project.load import environment_files, load
@@ -21,7 +21,9 @@ app = typer.Typer(
 
 
 @app.command("list")
-def listed(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+def list_environments(
+    path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = OutputFormat.TEXT
+) -> None:
     """List the environments."""
     folder = target(path, directory).path
     rows: list[dict[str, Any]] = []
@@ -34,7 +36,7 @@ def listed(path: PathArgument = None, directory: DirectoryOption = None, form: F
         if mistakes:
             row["error"] = mistakes[0].message
         rows.append(row)
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json(rows)
         return
     if not rows:
@@ -47,11 +49,11 @@ def listed(path: PathArgument = None, directory: DirectoryOption = None, form: F
 
 
 @app.command("show")
-def shown(
+def show_environment(
     name: Annotated[str, typer.Argument(help="The environment.")],
     path: PathArgument = None,
     directory: DirectoryOption = None,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Show an environment. Variables are filled in, secrets are covered."""
     folder = target(path, directory).path
@@ -71,10 +73,10 @@ def shown(
         "environment": name,
         "description": environment.description,
         "protected": environment.asks_first,
-        "runtime": _covered(mask_secrets(value), known_secrets),
+        "runtime": _mask_secrets(mask_secrets(value), known_secrets),
         "safety": {"confirm_apply": environment.asks_first, "allow_destructive": environment.allow_destructive},
     }
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json(report)
     else:
         output.put(yaml.safe_dump(report, sort_keys=False, allow_unicode=True).rstrip())
@@ -84,13 +86,13 @@ _TELLING = 4
 """The fewest characters of a secret that is looked for inside other texts."""
 
 
-def _covered(value: Any, secrets: set[str]) -> Any:
+def _mask_secrets(value: Any, secrets: set[str]) -> Any:
     """The value without the secrets of the environment, wherever they stand."""
     match value:
         case dict():
-            return {key: _covered(inner, secrets) for key, inner in value.items()}
+            return {key: _mask_secrets(inner, secrets) for key, inner in value.items()}
         case list():
-            return [_covered(inner, secrets) for inner in value]
+            return [_mask_secrets(inner, secrets) for inner in value]
         case str():
             for secret in sorted(secrets, key=len, reverse=True):
                 value = value.replace(secret, "****")

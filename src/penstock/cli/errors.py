@@ -7,16 +7,24 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from penstock.cli import output
-from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
+from penstock.cli.options import (
+    ConfigOption,
+    DirectoryOption,
+    EnvOption,
+    FormatOption,
+    OutputFormat,
+    PathArgument,
+    target,
+)
 from penstock.cli.printable import escape_controls
 from penstock.cli.table import lines
 from penstock.cli.values import ValueReader
-from penstock.clients.dead_letters.model import Letter, Waiting
+from penstock.clients.dead_letters.model import DeadLetter, PendingDeadLetters
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
-from penstock.plan.state import record_delivered
+from penstock.plan.state import record_replay_progress
 from penstock.workflow.dead_letters import mask_dead_letters, pending_dead_letters, waiting
 from penstock.workflow.packages import fetch_packages, packages_of
-from penstock.workflow.stages import Checked, check, compiled
+from penstock.workflow.stages import CheckedProject, check, compile_project
 
 app = typer.Typer(
     help="Rows and records that could not be used: what they are, why, and deliver them again.",
@@ -55,13 +63,13 @@ def list_(
     env: EnvOption = None,
     node: NodeOption = None,
     limit: LimitOption = None,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """List the records that wait: where they came from, who rejected them, and why."""
     checked = check(target(path, directory, env, config=config))
     found = waiting(checked, node)
     reader = ValueReader(checked.clusters)
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json_items(reader.to_json(letter) for letter in mask_dead_letters(checked, islice(found, limit)))
         return
     shown = min(len(found), limit or _SHOWN)
@@ -83,7 +91,7 @@ def show(
     config: ConfigOption = None,
     env: EnvOption = None,
     node: NodeOption = None,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Show one record, whole."""
     checked = check(target(path, directory, env, config=config))
@@ -93,7 +101,7 @@ def show(
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
     (shown_letter,) = mask_dead_letters(checked, found[number - 1 : number])
     letter = ValueReader(checked.clusters).to_json(shown_letter)
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json(letter)
         return
     for name, value in letter.items():
@@ -109,20 +117,20 @@ def replay(
     env: EnvOption = None,
     node: NodeOption = None,
     overwrite: OverwriteOption = False,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Replay the dead letters that wait, each of them once. What fails again waits again.
 
     A sink that replaces rows by key does not get a record of whose key a newer one has come since.
     """
     checked = check(replace(target(path, directory, env, config=config), ask_read=True))
-    with _alone(checked) as locks:
+    with _hold_replay_lock(checked) as locks:
         found = waiting(checked, node)
-        result = _replayed(checked, found, locks, overwrite=overwrite) if found else []
+        result = _replay_nodes(checked, found, locks, overwrite=overwrite) if found else []
     whys = [f"{row['records']:,} of `{each['node']}`: {row['why']}" for each in result for row in each["left"]]
     if whys and not any(row["records"] for row in result):
         raise PlanRefused("not-runnable-here", "; ".join(whys), hint=_LEFT)
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json(result)
         return
     if not result:
@@ -146,41 +154,43 @@ def discard(
     config: ConfigOption = None,
     env: EnvOption = None,
     code: Annotated[str | None, typer.Option("--code", help="Only those with this code.")] = None,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Let records go that wait: they are neither listed nor delivered any more. Nothing is deleted."""
     checked = check(target(path, directory, env, config=config))
     count, store = 0, checked.marks
-    with _alone(checked):
+    with _hold_replay_lock(checked):
         chosen = (letter for letter in waiting(checked, node) if code in (None, letter.code))
         while some := list(islice(chosen, _AT_ONCE)):
-            record_delivered(store, checked.place, some)
+            record_replay_progress(store, checked.place, some)
             count += len(some)
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json({"discarded": count})
         return
     output.put(f"{count:,} record{'s' if count != 1 else ''} discarded.")
 
 
 @contextmanager
-def _alone(checked: Checked) -> Iterator[Locks]:
+def _hold_replay_lock(checked: CheckedProject) -> Iterator[Locks]:
     """Nobody else replays these dead letters meanwhile: they would come twice."""
     from penstock.runtime.run.lock import run_lock
 
     place, busy = checked.place, "the letters of this project are already being delivered"
-    held = checked.marks.held(f"{place.namespace} letters", busy)
-    with run_lock(place.letters_lock, busy, "wait until that is done", say=output.say) as lock, held as hold:
+    held = checked.marks.hold_lock(f"{place.namespace} letters", busy)
+    with run_lock(place.replay_lock, busy, "wait until that is done", say=output.say) as lock, held as hold:
         yield Locks((lock.descriptor, *hold.descriptors), lock.note_spark)
 
 
-def _replayed(checked: Checked, found: Waiting, locks: Locks, *, overwrite: bool) -> list[dict[str, Any]]:
+def _replay_nodes(
+    checked: CheckedProject, found: PendingDeadLetters, locks: Locks, *, overwrite: bool
+) -> list[dict[str, Any]]:
     from penstock.clients.jvm.java import find_java
 
-    manifest = compiled(checked)
+    manifest = compile_project(checked)
     find_java()
     jars = fetch_packages(packages_of(manifest, checked.environ), output.say)
     output.say("Starting Spark …")
-    from penstock.runtime.dead_letters.replay import replayed
+    from penstock.runtime.dead_letters.replay import replay_dead_letters
     from penstock.runtime.spark.session import spark_session
 
     store = checked.marks
@@ -190,7 +200,7 @@ def _replayed(checked: Checked, found: Waiting, locks: Locks, *, overwrite: bool
         for name in dict.fromkeys(found.nodes.values()):
             some = found.of(name)
             about = (spark, checked.place, store, checked.environ, checked.clusters)
-            done = replayed(manifest, name, some, *about, overwrite=overwrite)
+            done = replay_dead_letters(manifest, name, some, *about, overwrite=overwrite)
             left = [{"records": count, "why": why} for why, count in done.left.items()]
             delivered = len(some) - sum(done.left.values())
             counts = {"records": delivered, "rows": done.written, "failed": done.failed, "left": left}
@@ -198,7 +208,7 @@ def _replayed(checked: Checked, found: Waiting, locks: Locks, *, overwrite: bool
     return result
 
 
-def _row(number: int, letter: Letter, reader: ValueReader) -> dict[str, Any]:
+def _row(number: int, letter: DeadLetter, reader: ValueReader) -> dict[str, Any]:
     about = letter.about
     return {
         "": number,

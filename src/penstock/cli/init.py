@@ -7,7 +7,7 @@ import typer
 import yaml
 
 from penstock.cli import output
-from penstock.cli.options import Format, FormatOption
+from penstock.cli.options import FormatOption, OutputFormat
 from penstock.cli.sample import write_minute
 from penstock.errors import PlanRefused, ServiceError
 
@@ -17,7 +17,7 @@ ORDERS_A_MINUTE = 1000
 
 def command(
     target: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Where to write the project; made if absent.")],
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Write a small project that runs. It has sources, models, exposures, and orders to read."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -28,7 +28,7 @@ def command(
             write_minute(target, minute, ORDERS_A_MINUTE)
     except OSError as error:
         raise ServiceError("not-writable", f"cannot write to {target}: {error.strerror}") from error
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json({"directory": str(target), "files": written})
         return
     output.put(f"Wrote {target} with {MINUTES * ORDERS_A_MINUTE:,} orders to read. Next:")

@@ -16,7 +16,7 @@ from penstock.cli.options import (
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean
 from penstock.graph import column_lineage, lineage
 from penstock.graph.graph import Graph, Node
-from penstock.workflow.stages import check, node_named
+from penstock.workflow.stages import check, find_node
 
 
 class LineageFormat(StrEnum):
@@ -48,12 +48,12 @@ def command(
 ) -> None:
     """Show who reads from whom, and what a change would touch."""
     graph = check(target(path, directory, env, var, config=config), ignore_runtime=True, governed=False).graph
-    focus = node_named(graph, model) if model else None
+    focus = find_node(graph, model) if model else None
     if focus is None and (upstream or downstream or depth is not None or column):
         text = "--upstream, --downstream, --depth and --column are about one node"
         raise ProjectInvalid([Diagnostic("invalid-value", text, path="lineage", hint="name it with --model")])
     if tag:
-        _known_tags(graph, tag)
+        _check_tags(graph, tag)
     if column and focus:
         _show_column(graph, focus, column, upstream=upstream, downstream=downstream, depth=depth, form=form)
         return
@@ -92,7 +92,7 @@ def as_json(graph: Graph, chosen: list[str]) -> dict[str, Any]:
     }
 
 
-def _known_tags(graph: Graph, tags: list[str]) -> None:
+def _check_tags(graph: Graph, tags: list[str]) -> None:
     known = {tag for node in graph.nodes.values() for tag in node.tags}
     for tag in tags:
         if tag not in known:

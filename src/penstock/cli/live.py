@@ -48,7 +48,7 @@ class Epochs:
         self._batches = 0
         self._count = 0
 
-    def told(self, rows: "Sequence[QueryProgress]", now: float) -> str | None:
+    def next_line(self, rows: "Sequence[QueryProgress]", now: float) -> str | None:
         """A line for who reads the log; None if there is nothing new, or it is too early for it."""
         batches = sum(row.batches for row in rows)
         if batches == self._batches or now < self._due:
@@ -122,7 +122,7 @@ class LiveTable:
         rows = self._rows()
         for level, query, text in self._changes.lines(rows):
             output.say(f"{query}: {escape_lines(text)}", level=level, query=query)
-        if self._epochs and (told := self._epochs.told(rows, now)) is not None:
+        if self._epochs and (told := self._epochs.next_line(rows, now)) is not None:
             output.say(told)
 
     def _table(self) -> Table:
@@ -148,7 +148,7 @@ def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
         "state": [state_text(row.to_json()) for row in rows],
     }
     for least in SPARE:
-        if _needed({**fixed, **columns}) <= width:
+        if _needed_width({**fixed, **columns}) <= width:
             break
         del columns[least]
     drawn = Table(box=None, pad_edge=False, header_style="bold")
@@ -203,30 +203,30 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-def _needed(columns: Mapping[str, Sequence[str]]) -> int:
+def _needed_width(columns: Mapping[str, Sequence[str]]) -> int:
     return sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items()) - 2
 
 
-def left_aside(row: "QueryProgress") -> tuple[str, bool] | None:
+def skipped_rows_note(row: "QueryProgress") -> tuple[str, bool] | None:
     """A line about the rows of a query that did not take part, and whether none did; None if all have.
 
     Late rows that are dropped may have been counted by Spark, which puts rows together before it counts.
     """
     rejected, late = _rows(row.rejected, "rejected"), _rows(row.late, "too late")
     if not (rejected or late):
-        return (f"{row.query}: dead letters were {_kept(row)}", False) if row.kept_in else None
+        return (f"{row.query}: dead letters were {_describe_kept(row)}", False) if row.kept_in else None
     if late and not row.late_kept:
         dropped = f"at least {late}; dropped"
-        said = f"{rejected}; {_kept(row)}; {dropped}" if rejected else dropped
+        said = f"{rejected}; {_describe_kept(row)}; {dropped}" if rejected else dropped
         return f"{row.query}: {said}", False
     none_taken = bool(row.rejected) and row.rejected >= row.rows_in > 0 and not row.rows_out
     said = f"all {rejected}" if none_taken and row.rejected > 1 else ", ".join(filter(None, (rejected, late)))
-    return f"{row.query}: {said}; {_kept(row)}", none_taken
+    return f"{row.query}: {said}; {_describe_kept(row)}", none_taken
 
 
 def _rows(count: int, what: str) -> str:
     return f"{count:,} row{'' if count == 1 else 's'} {what}" if count else ""
 
 
-def _kept(row: "QueryProgress") -> str:
+def _describe_kept(row: "QueryProgress") -> str:
     return f"kept in {' and '.join(row.kept_in)}: see `penstock errors list`" if row.kept_in else "not kept"

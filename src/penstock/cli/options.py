@@ -19,7 +19,7 @@ from penstock.workflow.stages import Target
 _LOCATION: Final = "PIPELINE_DEFINITION_LOCATION"
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
 
@@ -29,7 +29,7 @@ F = TypeVar("F", bound=StrEnum)
 
 def remember_json(form: F) -> F:
     """Errors are to be reported in the form that was asked for."""
-    output.json_mode = form == Format.JSON
+    output.json_mode = form == OutputFormat.JSON
     return form
 
 
@@ -63,7 +63,7 @@ ConfigOption = Annotated[
     ),
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
-FormatOption = Annotated[Format, typer.Option("--format", help="How to report.", callback=remember_json)]
+FormatOption = Annotated[OutputFormat, typer.Option("--format", help="How to report.", callback=remember_json)]
 
 
 def target(

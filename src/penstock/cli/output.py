@@ -56,7 +56,7 @@ def warn(text: str, **fields: Any) -> None:
         say(text, level="WARN", **fields)
         return
     text = f"warning: {text}"
-    say(_coloured(text, Severity.WARNING) if sys.stderr.isatty() else text)
+    say(_colour_text(text, Severity.WARNING) if sys.stderr.isatty() else text)
 
 
 def put(text: str) -> None:
@@ -86,9 +86,9 @@ def exact_json(value: Any, indent: int | None = None, lead: str = "") -> str:
             items = [
                 f"{_text(str(key))}: {exact_json(item, indent, _deeper(lead, indent))}" for key, item in value.items()
             ]
-            return _enclosed("{", items, "}", indent, lead)
+            return _enclose_items("{", items, "}", indent, lead)
         case list():
-            return _enclosed(
+            return _enclose_items(
                 "[", [exact_json(item, indent, _deeper(lead, indent)) for item in value], "]", indent, lead
             )
         case _:
@@ -103,7 +103,7 @@ def _deeper(lead: str, indent: int | None) -> str:
     return lead + " " * (indent or 0)
 
 
-def _enclosed(start: str, items: list[str], end: str, indent: int | None, lead: str) -> str:
+def _enclose_items(start: str, items: list[str], end: str, indent: int | None, lead: str) -> str:
     if indent is None or not items:
         return start + ", ".join(items) + end
     inner = "\n" + _deeper(lead, indent)
@@ -119,7 +119,7 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
             say(text, level=_LEVELS[diagnostic.severity], **about)
             continue
         text = _with_severity(diagnostic)
-        say(_coloured(text, diagnostic.severity) if colour else text)
+        say(_colour_text(text, diagnostic.severity) if colour else text)
 
 
 def _with_severity(diagnostic: Diagnostic) -> str:
@@ -128,7 +128,7 @@ def _with_severity(diagnostic: Diagnostic) -> str:
     return str(replace(diagnostic, message=f"{word}{diagnostic.message}")) if word else str(diagnostic)
 
 
-def _coloured(text: str, severity: Severity) -> str:
+def _colour_text(text: str, severity: Severity) -> str:
     shade = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}[severity]
     first, newline, rest = text.partition("\n")
     return f"\x1b[{shade}m{first}\x1b[0m{newline}{rest}"
@@ -145,10 +145,10 @@ def fail(error: PenstockError) -> None:
                 count = sum(d.severity is Severity.ERROR for d in diagnostics)
                 say(f"\n{count} error{'s' if count != 1 else ''}.", level="ERROR")
         case _:
-            every = [error, *error.others]
+            every = [error, *error.passing_rows]
             if json_mode:
                 whole = {"success": False, "error": error.to_json()}
-                put_json({**whole, "errors": [each.to_json() for each in every]} if error.others else whole)
+                put_json({**whole, "errors": [each.to_json() for each in every]} if error.passing_rows else whole)
                 return
             if all(each.reported for each in every):
                 text = f"{len(every)} quer{'y' if len(every) == 1 else 'ies'} failed, for the reasons above"
@@ -190,7 +190,7 @@ def report(diagnostics: Iterable[Diagnostic], *, as_texts: bool = False) -> dict
     }
 
 
-def unchecked(error: PenstockError) -> dict[str, Any]:
+def failed_report(error: PenstockError) -> dict[str, Any]:
     """The report of a check that could not be made."""
     whole = {"success": False, "is_valid": False, "errors": [str(error)], "warnings": []}
     return {**whole, "error": error.to_json()}

@@ -9,8 +9,8 @@ from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
     EnvOption,
-    Format,
     FormatOption,
+    OutputFormat,
     PathArgument,
     VarOption,
     target,
@@ -18,7 +18,7 @@ from penstock.cli.options import (
 from penstock.cli.readiness import connector_findings
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary, to_json
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 
 SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; may be given again.")]
 RebuildOption = Annotated[
@@ -68,21 +68,21 @@ def command(
     truncate: TruncateOption = False,
     adopt_state: AdoptOption = False,
     carry: CarryOption = None,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Show what `run` would create, start, change and retire, and whether what it reads and writes is ready."""
     checked = check(replace(target(path, directory, env, var, config=config), ask_read=True))
     checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
-    plan = planned(
+    plan = plan_project(
         checked,
-        compiled(checked),
+        compile_project(checked),
         select=select or (),
         allow_rebuild=allowed_rebuilds(allow_rebuild, truncate),
         truncate=truncate,
     )
     checks = () if plan.refusals else connector_findings(checked, plan.manifest, select or ())
     failing = [found for found in checks if not found.fine]
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         listed = [{"check": found.what, "detail": found.detail} for found in failing]
         output.put_json({**to_json(plan), "failing_checks": listed})
     else:
@@ -92,7 +92,7 @@ def command(
             if line.risk != "none":
                 output.put(f"      risk: {line.risk}")
         output.show_diagnostics(plan.offers)
-    if plan.refusals and form is Format.JSON:
+    if plan.refusals and form is OutputFormat.JSON:
         raise typer.Exit(PlanRefused.exit_code)
     if plan.refusals:
         raise PlanRefused.from_refusals(plan.refusals)

@@ -7,9 +7,9 @@ from functools import partial
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import PenstockError
 from penstock.graph.graph import Graph
-from penstock.manifest.model import Manifest, Output
+from penstock.manifest.model import Manifest, QueryOutput
 from penstock.sql.types.columns import Columns
-from penstock.workflow.stages import Checked
+from penstock.workflow.stages import CheckedProject
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +27,24 @@ def finding(what: str, probe: Callable[[], str]) -> Finding:
         return Finding(what, False, error.message + (f" ({error.hint})" if error.hint else ""))
 
 
-def connector_findings(checked: Checked, manifest: Manifest, select: Collection[str] = ()) -> Iterator[Finding]:
+def connector_findings(checked: CheckedProject, manifest: Manifest, select: Collection[str] = ()) -> Iterator[Finding]:
     """What the queries of a project read and write; topics that the project makes itself need not be there."""
-    from penstock.runtime.query.resolve_config import Filling
+    from penstock.runtime.query.resolve_config import ConfigResolver
 
-    filling, seen = Filling(checked.root, checked.environ, checked.clusters), set[str]()
+    filling, seen = ConfigResolver(checked.root, checked.environ, checked.clusters), set[str]()
     chosen = [query for query in manifest.queries if not select or query.name in select]
     for entry in (entry for query in chosen for entry in query.inputs):
         if entry.node.startswith("source.") and entry.node not in seen:
             seen.add(entry.node)
             for source in entry.sources:
-                yield finding(_called(entry.node), partial(_source, partial(filling.source, source)))
+                yield finding(_describe_node(entry.node), partial(_source, partial(filling.source, source)))
     for end in (end for query in chosen for end in query.outputs):
         if not _is_own_topic(end):
             columns = _columns(end.node, checked.graph)
-            yield finding(_called(end.node), partial(_sink, partial(filling.sink, end.sink, end.node), columns))
+            yield finding(_describe_node(end.node), partial(_sink, partial(filling.sink, end.sink, end.node), columns))
 
 
-def _is_own_topic(output: Output) -> bool:
+def _is_own_topic(output: QueryOutput) -> bool:
     """Whether an output is a topic of the project, of which nothing else is asked than that a broker is there."""
     plain = output.sink["type"] == "kafka" and output.sink.get("data_format") != "avro"
     return output.node.startswith("model.") and (plain or output.sink["type"] == "topic")
@@ -58,7 +58,7 @@ def _columns(node_id: str, graph: Graph) -> Columns | None:
     return graph[node.inputs[0]].columns
 
 
-def _called(node: str) -> str:
+def _describe_node(node: str) -> str:
     kind, _, name = node.partition(".")
     return f"{'sink' if kind == 'model' else kind} {name}"
 

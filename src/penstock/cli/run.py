@@ -12,8 +12,8 @@ from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
     EnvOption,
-    Format,
     FormatOption,
+    OutputFormat,
     PathArgument,
     VarOption,
     target,
@@ -27,11 +27,11 @@ from penstock.cli.plan import (
     allowed_rebuilds,
     carried_names,
 )
-from penstock.cli.stopping import Signals, announced
+from penstock.cli.stopping import Signals, announce_stop
 from penstock.errors import PlanRefused
 from penstock.plan.explain import explain, summary
 from penstock.plan.steps import Plan
-from penstock.workflow.stages import Checked, check, compiled, planned
+from penstock.workflow.stages import CheckedProject, check, compile_project, plan_project
 
 if TYPE_CHECKING:
     from penstock.runtime.batch.progress import ProgressBoard
@@ -55,7 +55,7 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="Rebuild and retire even where the environment forbids it.")
     ] = False,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
     output.begin_log(os.environ.get("PENSTOCK__LOG_FORMAT"))
@@ -63,7 +63,9 @@ def command(
     output.begin_log(checked.settings.log_format)
     checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
     allowed = allowed_rebuilds(allow_rebuild, truncate)
-    plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allowed, truncate=truncate, once=once)
+    plan = plan_project(
+        checked, compile_project(checked), select=select or (), allow_rebuild=allowed, truncate=truncate, once=once
+    )
     output.show_diagnostics(plan.offers)
     if plan.refusals:
         raise PlanRefused.from_refusals(plan.refusals)
@@ -73,13 +75,13 @@ def command(
     output.say(summary(plan))
     for line in map(explain, plan.changes):
         output.say(f"  {line}")
-    result = _host(checked, plan, once=once, quiet=form is Format.JSON)
+    result = _host(checked, plan, once=once, quiet=form is OutputFormat.JSON)
     begin_training()
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json(result)
 
 
-def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str, Any]:
+def _host(checked: CheckedProject, plan: Plan, *, once: bool, quiet: bool) -> dict[str, Any]:
     """Show the progress of a run until it ends, by itself or by a signal."""
     from penstock.cli.live import Epochs, LiveTable
     from penstock.workflow.host import host_run, supervise
@@ -100,9 +102,9 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
                         output.report_failure(failure)
                     time.sleep(0.1)
 
-                supervise(hosted, signals, idle, once=once, on_stop=lambda: announced(signals.budget_secs))
+                supervise(hosted, signals, idle, once=once, on_stop=lambda: announce_stop(signals.budget_secs))
         finally:
-            _tell_left_aside(run.board)
+            _report_skipped_rows(run.board)
         return {
             "success": True,
             "project": plan.manifest.project.name,
@@ -112,9 +114,9 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
         }
 
 
-def _tell_left_aside(board: "ProgressBoard") -> None:
+def _report_skipped_rows(board: "ProgressBoard") -> None:
     """Say which queries did not take all rows."""
-    from penstock.cli.live import left_aside
+    from penstock.cli.live import skipped_rows_note
 
-    for text, none_taken in filter(None, map(left_aside, board.snapshot())):
+    for text, none_taken in filter(None, map(skipped_rows_note, board.snapshot())):
         output.warn(text) if none_taken else output.say(text)

@@ -10,8 +10,8 @@ from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
     EnvOption,
-    Format,
     FormatOption,
+    OutputFormat,
     PathArgument,
     VarOption,
     target,
@@ -29,12 +29,12 @@ def command(
     env: EnvOption = None,
     var: VarOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Show rows of a source, a model or a topic."""
     checked = check(target(path, directory, env, var, config=config))
     rows = preview_rows(checked, node, limit, output.say)
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put(output.exact_json(rows, indent=2))
     else:
         for line in lines(rows, _width()):

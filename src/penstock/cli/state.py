@@ -8,8 +8,8 @@ from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
     EnvOption,
-    Format,
     FormatOption,
+    OutputFormat,
     PathArgument,
     VarOption,
     target,
@@ -18,9 +18,9 @@ from penstock.config import describe_duration
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.model import Manifest, QuerySpec
-from penstock.manifest.words import Told, told, window_by
-from penstock.plan.state import read_deployed
-from penstock.workflow.stages import Checked, check, compiled, node_named
+from penstock.manifest.words import OperatorDescription, describe_operators, window_by
+from penstock.plan.state import read_deployed_state
+from penstock.workflow.stages import CheckedProject, check, compile_project, find_node
 
 if TYPE_CHECKING:
     from penstock.runtime.checkpoint.state_stats import OperatorState, QueryState
@@ -41,31 +41,31 @@ def command(
     config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Show what queries keep in their state, from their checkpoints. They may run meanwhile."""
     checked = check(target(path, directory, env, var, config=config))
-    manifest = compiled(checked)
+    manifest = compile_project(checked)
     if node is None:
         _list(checked, manifest, form)
         return
-    query = _query(checked, node_named(checked.graph, node), manifest)
+    query = _query(checked, find_node(checked.graph, node), manifest)
     document = _document(checked, query)
     if document is None:
         text = f"the query of `{query.name}` has no state yet: none of its batches is done"
         raise _none(text, "start it with `penstock run`", query.name)
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json(document)
     else:
         _print(document)
 
 
-def _list(checked: Checked, manifest: Manifest, form: Format) -> None:
+def _list(checked: CheckedProject, manifest: Manifest, form: OutputFormat) -> None:
     """Every query of the project, in short."""
-    deployed = read_deployed(checked.store, checked.place).queries
+    deployed = read_deployed_state(checked.store, checked.place).queries
     queries = [deployed.get(planned.name, planned) for planned in manifest.queries]
     found = {query.name: _document(checked, query) if query.stateful else None for query in queries}
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         listed = [found[q.name] or {"query": q.name, "stateful": q.stateful, "operators": []} for q in queries]
         output.put_json({"project": checked.graph.name, "queries": listed})
         return
@@ -83,7 +83,7 @@ def _bytes(document: dict[str, Any]) -> str:
     return f"{sum(operator['bytes'] for operator in document['operators']):,} bytes in {document['state_backend']}"
 
 
-def _document(checked: Checked, query: QuerySpec) -> dict[str, Any] | None:
+def _document(checked: CheckedProject, query: QuerySpec) -> dict[str, Any] | None:
     """What the checkpoint of a query says; None if none of its batches is done."""
     from penstock.runtime.checkpoint.state_stats import query_state
     from penstock.runtime.run.lock import running_pid
@@ -110,7 +110,7 @@ def _times(graph: Graph, query: QuerySpec) -> set[str]:
     return {column.name for column in columns if (column.type or "").startswith(("TIMESTAMP", "DATE"))}
 
 
-def _query(checked: Checked, node: Node, manifest: Manifest) -> QuerySpec:
+def _query(checked: CheckedProject, node: Node, manifest: Manifest) -> QuerySpec:
     """The query that makes the rows of a node, as it ran last."""
     planned = manifest.producer(node.id)
     if planned is None:
@@ -118,7 +118,7 @@ def _query(checked: Checked, node: Node, manifest: Manifest) -> QuerySpec:
         text = f"`{node.name}` has no query of its own"
         hint = f"it is part of {', '.join(f'`{name}`' for name in readers)}" if readers else "name a model"
         raise _none(text, hint, node.name)
-    query = read_deployed(checked.store, checked.place).queries.get(planned.name, planned)
+    query = read_deployed_state(checked.store, checked.place).queries.get(planned.name, planned)
     if not query.stateful:
         raise _none(f"the query of `{query.name}` keeps no state", "every row of it stands for itself", query.name)
     return query
@@ -131,13 +131,13 @@ def _none(text: str, hint: str, name: str) -> ProjectInvalid:
 def _operators(query: QuerySpec, state: "QueryState", times: set[str]) -> list[dict[str, Any]]:
     from penstock.runtime.checkpoint.state_stats import KEYED
 
-    ours = told(query, times)
+    ours = describe_operators(query, times)
     keyed = [operator.id for operator in state.operators if operator.name == KEYED]
     known = dict(zip(keyed, ours, strict=True)) if len(keyed) == len(ours) else {}
     return [_operator(operator, known.get(operator.id), state) for operator in state.operators]
 
 
-def _operator(operator: "OperatorState", words: Told | None, state: "QueryState") -> dict[str, Any]:
+def _operator(operator: "OperatorState", words: OperatorDescription | None, state: "QueryState") -> dict[str, Any]:
     tables = None if words is None else state.kept.get(words.view)
     what = words.what if words else _sparks_own(operator)
     return {

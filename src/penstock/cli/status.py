@@ -5,15 +5,23 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
+from penstock.cli.options import (
+    ConfigOption,
+    DirectoryOption,
+    EnvOption,
+    FormatOption,
+    OutputFormat,
+    PathArgument,
+    target,
+)
 from penstock.cli.printable import escape_controls
 from penstock.cli.query_states import LIVE_STATES, state_text
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.lag import lag_of
 from penstock.manifest.model import QuerySpec
 from penstock.plan.groups import groups
-from penstock.plan.state import read_recorded
-from penstock.workflow.stages import Checked, check, compiled
+from penstock.plan.state import read_run_record
+from penstock.workflow.stages import CheckedProject, check, compile_project
 
 
 def command(
@@ -24,20 +32,20 @@ def command(
     lag: Annotated[
         bool, typer.Option("--lag", help="Ask Kafka how far each query is behind, in records and in seconds.")
     ] = False,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Show whether the project runs, and how far each query is."""
     from penstock.runtime.run.lock import lock_holder
 
     checked = check(target(path, directory, env, config=config))
-    recorded = read_recorded(checked.store, checked.place)
+    recorded = read_run_record(checked.store, checked.place)
     holder = lock_holder(checked.place.lock_file)
     pid = holder.pid if holder is not None and holder.is_alive else None
-    queries = [_settled(progress, pid) for progress in recorded.progress.values()]
+    queries = [_correct_state(progress, pid) for progress in recorded.progress.values()]
     if lag:
-        behind = _behind(checked)
+        behind = _lag_by_query(checked)
         queries = [{**query, "lag": behind.get(query["query"], [])} for query in queries]
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json(
             {
                 "project": checked.graph.name,
@@ -65,34 +73,34 @@ def command(
         numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out{aside}, {batches}"
         phase = f", phase {query['phase']}" if query.get("phase") else ""
         output.put(f"  {query['query']:<{width}}  {state_text(query):<{wide}} {numbers}{phase}{_since(query)}")
-        for line in _trouble(query):
+        for line in _describe_trouble(query):
             output.put(f"  {'':<{width}}  {line}")
         for place in query.get("lag", ()):
             output.put(f"  {'':<{width}}  {_place_line(place)}")
 
 
-def _behind(checked: Checked) -> dict[str, list[dict[str, Any]]]:
+def _lag_by_query(checked: CheckedProject) -> dict[str, list[dict[str, Any]]]:
     """How far each query that reads Kafka is behind, by query and partition."""
-    source, queries = checked.clusters.source, compiled(checked).queries
+    source, queries = checked.clusters.source, compile_project(checked).queries
     if source is None or not any(entry.topic is not None for query in queries for entry in query.inputs):
         return {}
     admin = KafkaAdmin(source.kafka)
     found: dict[str, list[dict[str, Any]]] = {}
     for query in queries:
-        begun, shown = _begun(query, checked, admin), groups(query, checked.place, source.group)
+        begun, shown = _start_positions(query, checked, admin), groups(query, checked.place, source.group)
         lags = (lag for group, topics in shown.items() for lag in lag_of(admin, group, topics, begun))
         found[query.name] = [lag.to_json() for lag in lags]
     return found
 
 
-def _begun(query: QuerySpec, checked: Checked, admin: KafkaAdmin) -> dict[tuple[str, int], int]:
+def _start_positions(query: QuerySpec, checked: CheckedProject, admin: KafkaAdmin) -> dict[tuple[str, int], int]:
     """Where a query has begun to read, or would begin now."""
-    from penstock.runtime.checkpoint.layout import begun_at
-    from penstock.runtime.checkpoint.offset_commit import positions_in
+    from penstock.runtime.checkpoint.layout import start_offset
+    from penstock.runtime.checkpoint.offset_commit import parse_positions
 
     found: dict[tuple[str, int], int] = {}
     for entry in (entry for entry in query.inputs if entry.topic is not None):
-        begun = positions_in(begun_at(checked.place.checkpoint(query.name), entry.name))
+        begun = parse_positions(start_offset(checked.place.checkpoint(query.name), entry.name))
         if not begun and entry.source.get("starting_offsets") == "latest":
             begun = admin.ends([str(entry.topic)])
         found |= begun
@@ -104,14 +112,14 @@ def _place_line(place: Mapping[str, Any]) -> str:
     return f"{place['topic']}/{place['partition']}: {place['records']:,} behind{waits}"
 
 
-def _settled(document: Mapping[str, Any], pid: int | None) -> dict[str, Any]:
+def _correct_state(document: Mapping[str, Any], pid: int | None) -> dict[str, Any]:
     """A runner that was killed could not write that it had ended. A query that never began did not run then."""
     if pid is not None or document["state"] not in LIVE_STATES:
         return dict(document)
     return {**document, "state": "not started" if document["state"] == "waiting" else "killed"}
 
 
-def _trouble(query: Mapping[str, Any]) -> Iterator[str]:
+def _describe_trouble(query: Mapping[str, Any]) -> Iterator[str]:
     """What went wrong with a query, and how often it was tried again."""
     if retry := query.get("retry"):
         yield f"attempt {retry['attempt']:,} to go on, since {_moment(retry['since'])}"

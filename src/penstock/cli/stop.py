@@ -8,9 +8,17 @@ from typing import Annotated, Final
 import typer
 
 from penstock.cli import output
-from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
+from penstock.cli.options import (
+    ConfigOption,
+    DirectoryOption,
+    EnvOption,
+    FormatOption,
+    OutputFormat,
+    PathArgument,
+    target,
+)
 from penstock.errors import ServiceError
-from penstock.plan.state import read_recorded
+from penstock.plan.state import read_run_record
 from penstock.workflow.stages import check
 
 SPARE_SECS: Final = 5
@@ -27,7 +35,7 @@ def command(
         int | None,
         typer.Option("--timeout", min=1, help="Seconds to wait for it to end. Default: its budget, and 5 more."),
     ] = None,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Stop the process that runs the project, and wait until it has. Batches under way are finished first."""
     from penstock.runtime.run.lock import lock_holder
@@ -48,9 +56,9 @@ def command(
                     "unreachable", text, hint=f"wait longer with --timeout, or end it with `kill -9 {pid}`"
                 )
             time.sleep(0.1)
-    told = read_recorded(checked.store, checked.place).run
+    told = read_run_record(checked.store, checked.place).run
     ended = told.get("ended") if pid is not None and told.get("pid") == pid else None
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json({"project": checked.graph.name, "stopped": pid is not None, "pid": pid, "ended": ended})
     elif pid is None:
         output.put(f"{checked.graph.name} does not run.")

@@ -31,7 +31,7 @@ class Signals:
         self._until: float | None = None
 
     @property
-    def heard(self) -> bool:
+    def is_stopping(self) -> bool:
         return self._until is not None
 
     @property
@@ -47,7 +47,7 @@ class Signals:
         return self
 
     def _hear(self, number: int, _: FrameType | None) -> None:
-        if self.heard:
+        if self.is_stopping:
             self._end("Stopped at once; what was under way is done again by the next start.", 128 + number)
         threading.Thread(target=self._watch, args=(self.until,), name="stop", daemon=True).start()
         self._stop()
@@ -66,6 +66,6 @@ class Signals:
         os._exit(exit_code)
 
 
-def announced(budget_secs: float) -> None:
+def announce_stop(budget_secs: float) -> None:
     text = f"Stopping: batches under way are finished first, for at most {budget_secs:g} s."
     output.say(f"{text} A second signal stops at once.")

@@ -28,16 +28,16 @@ def lines(rows: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[str]
         max(cell_len(name), min(LEAST, size)) if any(_may_be_cut(row.get(name)) for row in rows) else size
         for name, size in zip(names, wanted, strict=True)
     ]
-    fitting = _fitting(wanted, least, width)
+    fitting = _fit_widths(wanted, least, width)
     if fitting is None:
         yield from _blocks(names, cells)
         return
     right = [all(_is_number(row.get(name)) for row in rows) for name in names]
     for row in (names, *cells):
-        yield _GAP.join(map(_placed, row, fitting, right)).rstrip()
+        yield _GAP.join(map(_pad_cell, row, fitting, right)).rstrip()
 
 
-def _fitting(wanted: list[int], least: list[int], width: int | None) -> list[int] | None:
+def _fit_widths(wanted: list[int], least: list[int], width: int | None) -> list[int] | None:
     """How wide each column may be: the widest are cut first. None if even the least is too wide."""
     room = None if width is None else width - len(_GAP) * (len(wanted) - 1)
     if room is None or sum(wanted) <= room:
@@ -60,7 +60,7 @@ def _blocks(names: list[str], cells: list[list[str]]) -> Iterator[str]:
             yield f"{set_cell_size(name, size)}{_GAP}{text}"
 
 
-def _placed(text: str, size: int, right: bool) -> str:
+def _pad_cell(text: str, size: int, right: bool) -> str:
     spare = size - cell_len(text)
     if spare < 0:
         return set_cell_size(text, size - 1) + "…"

@@ -10,8 +10,8 @@ from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
     EnvOption,
-    Format,
     FormatOption,
+    OutputFormat,
     PathArgument,
     StrictOption,
     VarOption,
@@ -20,7 +20,7 @@ from penstock.cli.options import (
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid
 from penstock.manifest.unrun_tests import unrun_tests
 from penstock.project.load import environment_files, is_project
-from penstock.workflow.stages import Checked, Target, check
+from penstock.workflow.stages import CheckedProject, Target, check
 
 
 def command(
@@ -34,14 +34,14 @@ def command(
     check_schemas: Annotated[
         bool, typer.Option("--check-schemas", help="Ask the schema registry, and remember what it says.")
     ] = False,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Check the documents: YAML, names, SQL, columns, rules. Starts nothing, and asks nobody unless told to."""
     try:
         named = target(path, directory, env, var, strict=strict, config=config)
         wanted = replace(named, ask_registry=check_schemas, allow_unset=True)
     except ProjectInvalid as invalid:
-        if form is Format.TEXT:
+        if form is OutputFormat.TEXT:
             raise
         output.put_json(_report(invalid.diagnostics, path or directory or Path()))
         raise typer.Exit(invalid.exit_code) from invalid
@@ -53,26 +53,26 @@ def command(
         try:
             checked = check(each)
         except ProjectInvalid as invalid:
-            if form is Format.TEXT and not all_envs:
+            if form is OutputFormat.TEXT and not all_envs:
                 raise
             exit_code = invalid.exit_code
             reports[each.env] = _report(invalid.diagnostics, each.path)
-            if form is Format.TEXT:
+            if form is OutputFormat.TEXT:
                 output.put(f"{heading}not valid")
                 output.fail(invalid)
             continue
         except PenstockError as error:
-            if form is Format.TEXT:
+            if form is OutputFormat.TEXT:
                 raise
-            output.put_json(output.unchecked(error))
+            output.put_json(output.failed_report(error))
             raise typer.Exit(error.exit_code) from error
         idle = unrun_tests(checked.graph)
         notes = (*checked.notes, idle) if idle else checked.notes
         reports[each.env] = _report(notes, each.path)
-        if form is Format.TEXT:
+        if form is OutputFormat.TEXT:
             output.show_diagnostics(notes)
             output.put(f"{heading}{_summary(checked)}")
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         output.put_json(
             {"success": True, "is_valid": not exit_code, "environments": reports} if all_envs else reports[wanted.env]
         )
@@ -93,7 +93,7 @@ def _every_environment(wanted: Target) -> list[Target]:
     return [replace(wanted, env=name) for name in names]
 
 
-def _summary(checked: Checked) -> str:
+def _summary(checked: CheckedProject) -> str:
     kinds = [node.kind for node in checked.graph.nodes.values()]
     counts: dict[str, int] = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     if checked.graph.tests:

@@ -4,7 +4,7 @@ from typing import Any
 
 from penstock.cli.output import exact_json
 from penstock.clients.clusters import Clusters
-from penstock.clients.dead_letters.model import Letter
+from penstock.clients.dead_letters.model import DeadLetter
 from penstock.clients.kafka.avro_values import decode_avro, schema_number
 from penstock.errors import ServiceError
 
@@ -17,17 +17,17 @@ class ValueReader:
         self._registry = None if book is None else book.registry
         self._schemas: dict[int, str | None] = {}
 
-    def text(self, letter: Letter) -> str:
+    def text(self, letter: DeadLetter) -> str:
         """The value as text."""
-        found = self.decoded(letter)
+        found = self.decode_value(letter)
         return str(letter.about["value"] or "") if found is None else exact_json(found)
 
-    def to_json(self, letter: Letter) -> dict[str, Any]:
+    def to_json(self, letter: DeadLetter) -> dict[str, Any]:
         """The dead letter, with its value decoded where that is Avro."""
-        found = self.decoded(letter)
+        found = self.decode_value(letter)
         return letter.to_json() if found is None else {**letter.to_json(), "decoded": found}
 
-    def decoded(self, letter: Letter) -> Any:
+    def decode_value(self, letter: DeadLetter) -> Any:
         """The value of a record of Avro; None if it is none, or cannot be decoded."""
         number = None if letter.value is None else schema_number(letter.value)
         schema = None if number is None else self._schema(number)
@@ -40,10 +40,10 @@ class ValueReader:
 
     def _schema(self, number: int) -> str | None:
         if number not in self._schemas:
-            self._schemas[number] = self._asked(number)
+            self._schemas[number] = self._fetch_schema(number)
         return self._schemas[number]
 
-    def _asked(self, number: int) -> str | None:
+    def _fetch_schema(self, number: int) -> str | None:
         if self._registry is None:
             return None
         try:

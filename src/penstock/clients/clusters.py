@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from penstock.clients.clickhouse.client import ClickHouseSink, ClickHouseSource
-from penstock.clients.conduktor import Gateway
+from penstock.clients.clickhouse.client import ClickHouseSinkServer, ClickHouseSourceServer
+from penstock.clients.conduktor import ConduktorGateway
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.kafka_connect import Connect
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.registry.schema_cache import SchemaBook
+from penstock.clients.registry.schema_cache import SchemaCache
 from penstock.settings import Settings, connection_name
 
 
@@ -18,7 +18,7 @@ class Cluster:
     """A Kafka cluster, what the registry of its schemas has said, and what its groups of consumers begin with."""
 
     kafka: KafkaCluster
-    schemas: SchemaBook | None = None
+    schemas: SchemaCache | None = None
     group: str | None = None
 
 
@@ -34,19 +34,19 @@ class Clusters:
     source: Cluster | None = None
     sink: Cluster | None = None
     connect: Mapping[str, Connect] = field(default_factory=dict)
-    gateway: Gateway | None = None
+    gateway: ConduktorGateway | None = None
     postgres: PostgresServer = field(default_factory=PostgresServer)
     postgres_of: Mapping[str, PostgresServer] = field(default_factory=dict)
-    clickhouse_source: ClickHouseSource | None = None
-    clickhouse_sink: ClickHouseSink | None = None
+    clickhouse_source: ClickHouseSourceServer | None = None
+    clickhouse_sink: ClickHouseSinkServer | None = None
     settings: Settings = field(default_factory=Settings, repr=False)
 
-    def learned(self, failure: str) -> bool:
+    def resolve_schema(self, failure: str) -> bool:
         """Whether something failed for a schema of a record that it did not know, and that is known now."""
         book = self.source.schemas if self.source is not None else None
-        return book is not None and book.learned(failure)
+        return book is not None and book.resolve_schema(failure)
 
-    def seen_by(self, node: str) -> Self:
+    def narrow_to_sink(self, node: str) -> Self:
         """The systems as one sink sees them."""
         name = connection_name(node.partition(".")[2])
         return replace(self, postgres=self.postgres_of.get(name, self.postgres))

@@ -22,7 +22,7 @@ _REFUSED: Final = (400, 404, 409)
 
 
 @dataclass(frozen=True, slots=True)
-class Interceptor:
+class GatewayInterceptor:
     """What becomes of records on their way to a consumer. The one with the lowest priority goes first."""
 
     plugin: str
@@ -31,15 +31,15 @@ class Interceptor:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class GatewayState:
     """What a virtual cluster has: the topic behind each alias, and interceptors that are for everybody, by name."""
 
     aliases: Mapping[str, str] = field(default_factory=dict)
-    interceptors: Mapping[str, Interceptor] = field(default_factory=dict)
+    interceptors: Mapping[str, GatewayInterceptor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Gateway:
+class ConduktorGateway:
     """One gateway, and the virtual cluster of it that is ours. Whatever goes wrong is a ServiceError that names it."""
 
     url: str
@@ -47,30 +47,30 @@ class Gateway:
     password: str = field(repr=False)
     cluster: str = DEFAULT_CLUSTER
 
-    def served(self, cluster: str) -> Served:
+    def read_state(self, cluster: str) -> GatewayState:
         try:
-            aliases = [_about(alias) for alias in self._ask("GET", "/alias-topic")]
-            interceptors = [_about(found) for found in self._ask("GET", "/interceptor")]
-            return Served(
+            aliases = [_split_resource(alias) for alias in self._ask("GET", "/alias-topic")]
+            interceptors = [_split_resource(found) for found in self._ask("GET", "/interceptor")]
+            return GatewayState(
                 {m["name"]: s["physicalName"] for m, s in aliases if (m.get("vCluster") or DEFAULT_CLUSTER) == cluster},
                 {
-                    m["name"]: Interceptor(s["pluginClass"], s["priority"], s["config"])
+                    m["name"]: GatewayInterceptor(s["pluginClass"], s["priority"], s["config"])
                     for m, s in interceptors
-                    if _plain(m.get("scope") or {}) == {"vCluster": cluster}
+                    if _drop_nulls(m.get("scope") or {}) == {"vCluster": cluster}
                 },
             )
         except (KeyError, TypeError, AttributeError) as error:
             text = f"what answers at {self.url} is no gateway of the version 3 or later"
             raise ServiceError("gateway-failed", text, hint="see `runtime.conduktor.gateway.admin_url`") from error
 
-    def problems(self, name: str, physical: str, interceptors: Mapping[str, Interceptor]) -> list[str]:
+    def problems(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> list[str]:
         """What the gateway has to say against a virtual topic. Nothing is changed by asking."""
         asked = [("/interceptor", self._interceptor(named, wanted)) for named, wanted in interceptors.items()]
         asked.append(("/alias-topic", self._alias(name, physical)))
         said = [self._refusal(path, body) for path, body in asked]
         return [f"{body['metadata']['name']}: {why}" for (_, body), why in zip(asked, said, strict=True) if why]
 
-    def put(self, name: str, physical: str, interceptors: Mapping[str, Interceptor]) -> None:
+    def put(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> None:
         """Make a virtual topic, or change it, and wait until it shows.
 
         What comes last on the way of a record is made first: nobody is to read what is not filtered or masked yet.
@@ -78,7 +78,7 @@ class Gateway:
         for named, wanted in sorted(interceptors.items(), key=lambda entry: -entry[1].priority):
             self._ask("PUT", "/interceptor", self._interceptor(named, wanted))
         self._ask("PUT", "/alias-topic", self._alias(name, physical))
-        wait_until(lambda: self._shows(name, physical, interceptors), PATIENCE_SECS)
+        wait_until(lambda: self._has_topic(name, physical, interceptors), PATIENCE_SECS)
 
     def delete(self, cluster: str, name: str | None, interceptors: list[str]) -> None:
         """Take an alias and interceptors away, in this order, and wait until they are gone. Those gone will do."""
@@ -89,20 +89,20 @@ class Gateway:
             self._ask("DELETE", path, _scope(cluster), absent_is_fine=True)
         wait_until(lambda: self._is_gone(cluster, name, interceptors), PATIENCE_SECS)
 
-    def _shows(self, name: str, physical: str, interceptors: Mapping[str, Interceptor]) -> bool:
-        there = self.served(self.cluster)
+    def _has_topic(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> bool:
+        there = self.read_state(self.cluster)
         return there.aliases.get(name) == physical and interceptors.items() <= there.interceptors.items()
 
     def _is_gone(self, cluster: str, name: str | None, interceptors: list[str]) -> bool:
-        there = self.served(cluster)
+        there = self.read_state(cluster)
         return name not in there.aliases and there.interceptors.keys().isdisjoint(interceptors)
 
     def _alias(self, name: str, physical: str) -> dict[str, Any]:
         return _resource("AliasTopic", {"name": name, "vCluster": self.cluster}, {"physicalName": physical})
 
-    def _interceptor(self, name: str, wanted: Interceptor) -> dict[str, Any]:
+    def _interceptor(self, name: str, wanted: GatewayInterceptor) -> dict[str, Any]:
         spec = {"pluginClass": wanted.plugin, "priority": wanted.priority, "config": dict(wanted.config)}
-        return _resource("Interceptor", {"name": name, "scope": _scope(self.cluster)}, spec)
+        return _resource("GatewayInterceptor", {"name": name, "scope": _scope(self.cluster)}, spec)
 
     def _refusal(self, path: str, body: Mapping[str, Any]) -> str | None:
         try:
@@ -111,7 +111,7 @@ class Gateway:
             with error:
                 if error.code in _REFUSED:
                     return message_of(error)
-                raise self._failed(error) from None
+                raise self._http_error(error) from None
         return None
 
     def _ask(
@@ -123,7 +123,7 @@ class Gateway:
             with error:
                 if error.code == 404 and absent_is_fine:
                     return None
-                raise self._failed(error) from None
+                raise self._http_error(error) from None
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         kind = "application/json"
@@ -141,7 +141,7 @@ class Gateway:
             hint = "see `runtime.conduktor.gateway.admin_url`"
             raise ServiceError("unreachable", text, hint=hint, retriable=True) from error
 
-    def _failed(self, error: urllib.error.HTTPError) -> ServiceError:
+    def _http_error(self, error: urllib.error.HTTPError) -> ServiceError:
         text = f"the gateway at {self.url} answers {error.code}: {message_of(error)}"
         unknown = error.code in (401, 403)
         hint = "see the user and the password in `runtime.conduktor.gateway`" if unknown else None
@@ -157,9 +157,9 @@ def _scope(cluster: str) -> dict[str, str]:
     return {"vCluster": cluster}
 
 
-def _about(resource: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _split_resource(resource: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     return resource["metadata"], resource["spec"]
 
 
-def _plain(scope: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_nulls(scope: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in scope.items() if value is not None}

@@ -81,13 +81,13 @@ class Connect:
                     if error.code == 404 and absent_is_fine:
                         return None
                     if error.code != 409 or time.monotonic() > ends:
-                        raise self._failed(error) from None
+                        raise self._http_error(error) from None
             except (OSError, ValueError) as error:
                 text = f"Kafka Connect at {self.url} does not answer: {getattr(error, 'reason', error)}"
                 raise ServiceError("unreachable", text, hint="see `runtime.connect`", retriable=True) from error
             time.sleep(0.5)
 
-    def _failed(self, error: urllib.error.HTTPError) -> ServiceError:
+    def _http_error(self, error: urllib.error.HTTPError) -> ServiceError:
         text = f"Kafka Connect at {self.url} answers {error.code}: {message_of(error)}"
         hint = "see the user and the password in `runtime.connect`" if error.code in (401, 403) else None
         return ServiceError("connect-failed", text, hint=hint)

@@ -46,13 +46,13 @@ ANSWERS: Final = (
 """Texts that may quote a row. Of each, three groups stay."""
 
 
-def cover_answer(text: str) -> str | None:
+def mask_answer(text: str) -> str | None:
     """What a database or an endpoint said, without anything that may quote a row; None if it is not such a text."""
     said = text.removesuffix(f" {WITHHELD_TEXT}")
     found = next((found for pattern in ANSWERS if (found := re.match(pattern, said))), None)
     return None if found is None else f"{''.join(filter(None, found.groups()))} {WITHHELD_TEXT}"
 
 
-def cover_in_worker(text: str) -> str:
+def mask_in_worker(text: str) -> str:
     """What a Python worker of Spark prints, without values where its log shows none."""
-    return (cover_answer(text) or text) if os.environ.get(IN_WORKERS) else text
+    return (mask_answer(text) or text) if os.environ.get(IN_WORKERS) else text

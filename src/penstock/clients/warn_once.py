@@ -5,6 +5,6 @@ from functools import cache
 
 
 @cache
-def notice(text: str) -> None:
+def warn_once(text: str) -> None:
     """Tell it, unless this process has."""
     print(f"Warning: {text}", file=sys.stderr, flush=True)

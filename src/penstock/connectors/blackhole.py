@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from penstock.clients.files.batch_directory import BatchRef, counted
+from penstock.clients.files.batch_directory import BatchRef, observe_count
 from penstock.connectors.contract import NO_SERVICE, StreamSink
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class BlackholeSink(StreamSink):
     inert: ClassVar = dict.fromkeys(("parallelism", "batch_size"), "rows are thrown away where they are")
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        rows, count = counted(batch)
+        rows, count = observe_count(batch)
         rows.write.format("noop").mode("append").save()
         return count()
 

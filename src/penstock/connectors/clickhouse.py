@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from penstock.clients.clickhouse.client import ClickHouseSource as Origin
+from penstock.clients.clickhouse.client import ClickHouseSourceServer as Origin
 from penstock.clients.clusters import Clusters
 from penstock.clients.files.batch_directory import PartRead
-from penstock.clients.int256.columns import of_texts
-from penstock.clients.rows.reserved_columns import wrong_names
+from penstock.clients.int256.columns import int256_from_texts
+from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.config import Names, Whole
 from penstock.connectors.contract import Source
 from penstock.sql.types.columns import Column, Columns
@@ -21,13 +21,13 @@ from penstock.sql.types.columns import Column, Columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.clients.clickhouse.paging import Reading
+    from penstock.clients.clickhouse.paging import PagedTable
 
 _FORMAT: Final = "penstock_clickhouse"
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ClickHouseTable:
     """The columns that are read of a table, its sorting key, and whether no two rows have the same one."""
 
     columns: Columns
@@ -60,58 +60,60 @@ class ClickHouseSource(Source):
     def tells_key(self) -> bool:
         return True
 
-    def reaching(self, clusters: Clusters) -> Self:
+    def with_clusters(self, clusters: Clusters) -> Self:
         found = self.model_copy()
         found._origin = clusters.clickhouse_source or Origin()
         return found
 
     def check(self) -> None:
-        self._reading()
+        self._paged_table()
 
-    def described(self) -> Described:
+    def describe_table(self) -> ClickHouseTable:
         """What the server says of the table."""
-        found = self._reading()
+        found = self._paged_table()
         wide = dict(found.wide)
         columns = tuple(Column(name, wide.get(name) or kind) for name, _, kind in found.columns)
-        return Described(columns, found.key, found.keeps_one)
+        return ClickHouseTable(columns, found.key, found.keeps_one)
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         from penstock.clients.clickhouse.spark_source import Table, data_source
 
         label = f"{_FORMAT}_{zlib.crc32(name.encode()):08x}"
-        reading = self._reading()
+        reading = self._paged_table()
         spark.dataSource.register(data_source(label, Table(reading, self.start_at)))
-        return of_texts(spark.readStream.name(name).format(label).load(), dict(reading.wide))
+        return int256_from_texts(spark.readStream.name(name).format(label).load(), dict(reading.wide))
 
     def peek(self, spark: SparkSession) -> DataFrame:
-        return self._whole(spark)
+        return self._read_range(spark)
 
     def ahead(self, position: str | None) -> int | None:
         from penstock.clients.clickhouse.spark_source import Table
 
-        begin, end = Table(self._reading(), self.start_at, position).span
+        begin, end = Table(self._paged_table(), self.start_at, position).span
         return end - begin
 
-    def read_again(
+    def reread(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
         part = parts.get(name)
         if part is None or part.after is None or ordered:
             return None
-        return self._whole(spark, part.before, part.after)
+        return self._read_range(spark, part.before, part.after)
 
-    def _whole(self, spark: SparkSession, before: str | None = None, after: str | None = None) -> DataFrame:
+    def _read_range(self, spark: SparkSession, before: str | None = None, after: str | None = None) -> DataFrame:
         from penstock.clients.clickhouse.spark_source import Table, data_source
 
-        reading = self._reading()
+        reading = self._paged_table()
         spark.dataSource.register(data_source(_FORMAT, Table(reading, self.start_at, before, after)))
-        return of_texts(spark.read.format(_FORMAT).load(), dict(reading.wide))
+        return int256_from_texts(spark.read.format(_FORMAT).load(), dict(reading.wide))
 
-    def _reading(self) -> Reading:
-        from penstock.clients.clickhouse.paging import reading
+    def _paged_table(self) -> PagedTable:
+        from penstock.clients.clickhouse.paging import paged_table
 
         origin = self._origin
-        found = reading(origin.server, self.table_name, self.columns, self.filter, origin.page_size)
-        if wrong := wrong_names((name for name, _, _ in found.columns), f"table `{self.table_name}`", self.renaming):
+        found = paged_table(origin.server, self.table_name, self.columns, self.filter, origin.page_size)
+        if wrong := invalid_names_error(
+            (name for name, _, _ in found.columns), f"table `{self.table_name}`", self.renaming
+        ):
             raise wrong
         return found

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr
 
-from penstock.clients.clickhouse.client import ClickHouseSink as Target
-from penstock.clients.clickhouse.client import name
+from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
+from penstock.clients.clickhouse.client import quote_identifier
 from penstock.clients.clusters import Clusters
 from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.files.formats import JSON_OPTIONS
-from penstock.clients.int256.columns import wide_columns, with_texts
+from penstock.clients.int256.columns import int256_columns, int256_to_texts
 from penstock.config import Key, OnError, Whole
-from penstock.connectors.contract import Sink, Written
+from penstock.connectors.contract import Sink, WriteResult
 from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.keyed.operators import OP
@@ -27,7 +27,7 @@ from penstock.sql.types.wide_decimals import decimal_sizes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-    from penstock.clients.clickhouse.insert import Inserting
+    from penstock.clients.clickhouse.insert import PartitionInsert
 
 _COLUMNS: Final[Mapping[WideType, str]] = {"UINT256": "UInt256", "INT256": "Int256"}
 _DECIMAL_DIGITS: Final = 76
@@ -84,18 +84,18 @@ class ClickHouseSink(Sink):
     _target: Target = PrivateAttr(Target())
 
     @property
-    def by_arrival(self) -> bool:
+    def needs_arrival_order(self) -> bool:
         return self.version_column_name is None or not self.append_only_mode  # a delete knows no versions
 
     @property
-    def columns_named(self) -> Mapping[str, str]:
+    def named_columns(self) -> Mapping[str, str]:
         types = {f"schema_override.{name}": name for name in self.schema_override}
         return types if self.version_column_name is None else {"version_column_name": self.version_column_name, **types}
 
-    def usual_interval(self, settings: Settings) -> int | None:
+    def default_interval(self, settings: Settings) -> int | None:
         return settings.clickhouse_sink.batch_flush_interval
 
-    def reaching(self, clusters: Clusters) -> Self:
+    def with_clusters(self, clusters: Clusters) -> Self:
         found = self.model_copy()
         found._target = clusters.clickhouse_sink or Target()
         return found
@@ -111,63 +111,63 @@ class ClickHouseSink(Sink):
         check_columns(self._target.server, self.table, names, needed, self.schema_change, create=self.create)
 
     @classmethod
-    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+    def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:
         return "all rows of the table are deleted, whoever wrote them"
 
     def empty(self) -> None:
-        self._target.server.do(f"TRUNCATE TABLE IF EXISTS {name(self.table)}")
+        self._target.server.execute(f"TRUNCATE TABLE IF EXISTS {quote_identifier(self.table)}")
 
-    def let_go(self) -> None:
-        self._target.server.let_go()
+    def cancel(self) -> None:
+        self._target.server.cancel()
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return self._written(batch, ref, "stop", lambda letters: None).rows
+        return self._write_batch(batch, ref, "stop", lambda letters: None).rows
 
-    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> Written:
-        return self._written(batch, ref, self.on_error, keep)
+    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> WriteResult:
+        return self._write_batch(batch, ref, self.on_error, keep)
 
-    def _written(
+    def _write_batch(
         self, batch: DataFrame, ref: BatchRef, on_refusal: OnError, keep: Callable[[DataFrame], None]
-    ) -> Written:
+    ) -> WriteResult:
         from penstock.clients.clickhouse import tables
         from penstock.clients.clickhouse.insert import REPORT
 
         server = self._target.server
-        wide = {name: _column_type(kind) for name, kind in wide_columns(batch.schema).items()}
-        batch = with_texts(batch)
-        work = replace(self._work(batch, ref, wide), on_refusal=on_refusal)
-        batch = _only(batch, work.names)
+        wide = {name: _column_type(kind) for name, kind in int256_columns(batch.schema).items()}
+        batch = int256_to_texts(batch)
+        work = replace(self._partition_insert(batch, ref, wide), on_refusal=on_refusal)
+        batch = _select_columns(batch, work.names)
         noting = tables.open_ledger(server, create=self.create)
-        if noting and tables.written_before(server, ref):
+        if noting and tables.is_written(server, ref):
             batch.write.format("noop").mode("append").save()
-            return Written(0)
+            return WriteResult(0)
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
         # As it is, refused rows among it, which are few: to keep it and ask twice takes longer than a small batch.
-        reports = _passable(rows).mapInArrow(work, REPORT).collect()
+        reports = _python_safe(rows).mapInArrow(work, REPORT).collect()
         told = [report for report in reports if report["letters"] is None]
         for failure in (row for row in told if row["code"] is not None):
             raise _failure(failure)
-        written = Written(sum(row["rows"] for row in told), sum(row["refused"] for row in told))
+        written = WriteResult(sum(row["rows"] for row in told), sum(row["refused"] for row in told))
         if letters := [(report["letters"], report["message"]) for report in reports if report["letters"] is not None]:
-            keep(_letters(letters, batch))
+            keep(_dead_letters(letters, batch))
         if noting and (written.rows or written.refused):
-            tables.note_written(server, ref)
+            tables.record_batch(server, ref)
         return written
 
-    def _work(self, batch: DataFrame, ref: BatchRef, wide: Mapping[str, str]) -> Inserting:
+    def _partition_insert(self, batch: DataFrame, ref: BatchRef, wide: Mapping[str, str]) -> PartitionInsert:
         """What executors do, for a table that is there by now."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from penstock.clients.clickhouse.insert import Inserting, Packing
-        from penstock.clients.clickhouse.tables import Wanted, prepared
+        from penstock.clients.clickhouse.insert import Compression, PartitionInsert
+        from penstock.clients.clickhouse.tables import TableRequest, prepare_table
 
         target = self._target
         schema = to_arrow_schema(batch.drop(OP).schema, timezone="UTC")
         key, version = self.primary_key, self.version_column_name
         override, change = self.schema_override, self.schema_change
-        wanted = Wanted(self.table, schema, key, version, self.append_only_mode, override, wide, change)
-        table = prepared(target.server, wanted, create=self.create)
-        return Inserting(
+        wanted = TableRequest(self.table, schema, key, version, self.append_only_mode, override, wide, change)
+        table = prepare_table(target.server, wanted, create=self.create)
+        return PartitionInsert(
             server=target.server,
             table=self.table,
             names=[column for column in batch.columns if column in table.written or column == OP],
@@ -177,7 +177,7 @@ class ClickHouseSink(Sink):
             append_only=self.append_only_mode,
             deduplicate=self.deduplicate,
             batch_size=self.batch_size or target.batch_size,
-            packing=Packing(
+            packing=Compression(
                 self.compression or target.compression,
                 target.compression_level if self.compression_level is None else self.compression_level,
             ),
@@ -185,36 +185,36 @@ class ClickHouseSink(Sink):
         )
 
 
-def _passable(rows: DataFrame) -> DataFrame:
+def _python_safe(rows: DataFrame) -> DataFrame:
     """Rows with names that Spark can pass on to Python. To give them others, it would copy every row."""
     plain = {name.lower() for name in rows.columns if name.isidentifier()}
-    return rows if len(plain) == len(rows.columns) else _numbered(rows)
+    return rows if len(plain) == len(rows.columns) else _number_columns(rows)
 
 
-def _numbered(rows: DataFrame) -> DataFrame:
+def _number_columns(rows: DataFrame) -> DataFrame:
     """Rows with numbers for names."""
     return rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
 
 
-def _only(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+def _select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     """Some of the columns."""
     if len(names) == len(rows.columns):
         return rows
     kept = [f"c{place}" for place, name in enumerate(rows.columns) if name in names]
-    return _numbered(rows).select(*kept).toDF(*names)
+    return _number_columns(rows).select(*kept).toDF(*names)
 
 
-def _letters(told: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
+def _dead_letters(told: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
     """The rows that executors report as refused, as JSON, each with what was said of it."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
-    from penstock.clients.clickhouse.rejected_rows import unpacked
+    from penstock.clients.clickhouse.rejected_rows import unpack_rejected
 
-    schema = StructType([*_numbered(batch).schema, StructField("said", StringType())])
+    schema = StructType([*_number_columns(batch).schema, StructField("said", StringType())])
     packed = batch.sparkSession.createDataFrame(told, "letters BINARY, message STRING")
     row = f.struct(*(f.col(f"c{place}").alias(name) for place, name in enumerate(batch.columns)))
-    return packed.mapInArrow(unpacked, schema).select(
+    return packed.mapInArrow(unpack_rejected, schema).select(
         f.to_json(row, JSON_OPTIONS).alias("value"), f.col("said").alias("message")
     )
 

@@ -10,32 +10,39 @@ from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr, model_va
 
 from penstock.clients.files import hadoop_batches, uri
 from penstock.clients.files.batch_directory import BatchRef, PartRead, publish, remove_batches
-from penstock.clients.files.csv_columns import flat
+from penstock.clients.files.csv_columns import check_flat_columns
 from penstock.clients.files.formats import (
     FORMATS,
     STREAM_OPTIONS,
     Format,
+    address_to_path,
+    escape_glob,
     files_under,
-    from_address,
     known_columns,
-    literal,
-    stamps_of,
+    read_stamps,
 )
-from penstock.clients.files.schema_inference import RENAMING, check_columns, columns_in, note, noted, with_header
+from penstock.clients.files.schema_inference import (
+    RENAMING,
+    check_columns,
+    columns_from_header,
+    infer_columns,
+    read_columns,
+    write_columns,
+)
 from penstock.clients.files.text_rows import (
     LINE,
     TEXT_FORMATS,
-    numbered,
-    origin_of,
+    decode_dead_letters,
+    drop_undecodable,
+    number_lines,
+    read_rows,
     read_whole_files,
     reader_name,
     reader_options,
     reader_schema,
-    rows_of_records,
-    rows_read,
-    sound_rows,
+    row_origin,
 )
-from penstock.clients.files.uri import Place
+from penstock.clients.files.uri import FileLocation
 from penstock.clients.jvm.maven import Package
 from penstock.clients.jvm.packages import AVRO
 from penstock.clients.kafka.data_formats import Schema
@@ -79,26 +86,26 @@ class Continuous(FrozenModel):
     """How often to look for new files."""
 
 
-class _Files(FrozenModel):
-    path: Place
+class _FileFields(FrozenModel):
+    path: FileLocation
     """A directory, or for a source also a file: a path, or an address that begins with `s3://`, `s3a://`, `gs://`,
     `hdfs://` or `file://`. A relative path starts at the pipeline's own directory."""
     format: FileFormat
     """`parquet`, `json` (one object a line; also `ndjson`, `jsonl`), `csv` (with a header line) or `avro`."""
 
-    def rooted_at(self, root: Path) -> Self:
-        return self.model_copy(update={"path": uri.rooted(self.path, root)})
+    def with_root(self, root: Path) -> Self:
+        return self.model_copy(update={"path": uri.resolve_location(self.path, root)})
 
     @classmethod
     def packages_for(cls, config: Mapping[str, Any]) -> tuple[Package, ...]:
         return (*uri.packages(str(config["path"])), *(AVRO if config["format"] == "avro" else ()))
 
     @classmethod
-    def stays_here(cls, config: Mapping[str, Any]) -> bool:
-        return uri.local(str(config["path"])) is not None
+    def is_machine_local(cls, config: Mapping[str, Any]) -> bool:
+        return uri.local_path(str(config["path"])) is not None
 
 
-class _Found(NamedTuple):
+class _FileLayout(NamedTuple):
     """What the files are like: their columns, and how Spark is to look for them."""
 
     columns: StructType
@@ -109,7 +116,7 @@ class _Found(NamedTuple):
     """The columns of files that have more of them than are read."""
 
 
-class FileSource(_Files, Source):
+class FileSource(_FileFields, Source):
     """Reads the files below a directory. Their columns are found when the run starts."""
 
     type: Literal["file"] = "file"
@@ -123,7 +130,7 @@ class FileSource(_Files, Source):
     or of SQL. Lines that do not fit become dead letters. Found in the files when left out."""
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
-    _found: _Found | None = PrivateAttr(None)
+    _found: _FileLayout | None = PrivateAttr(None)
     _wanted: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """Columns and their types, for lines of text, whose values may be of several."""
     _notes: Path | None = PrivateAttr(None)
@@ -168,28 +175,28 @@ class FileSource(_Files, Source):
             return self.with_columns(columns)
         return self.model_copy(update={"schema_": types})
 
-    def keeping_in(self, directory: Path) -> Self:
+    def with_directory(self, directory: Path) -> Self:
         found = self.model_copy()
         found._notes = directory / _NOTES
         return found
 
-    def as_of_now(self, spark: SparkSession, *, again: bool) -> Self:
+    def freeze(self, spark: SparkSession, *, again: bool) -> Self:
         fixed = self.model_copy()
-        fixed._found = self._look(spark)
+        fixed._found = self._find_layout(spark)
         if self._notes is None or not self.has_records:
             return fixed
-        if again and (columns := noted(self._notes)) is not None:
+        if again and (columns := read_columns(self._notes)) is not None:
             fixed._found = fixed._found._replace(columns=columns)
         else:
-            note(self._notes, fixed._found.columns)
+            write_columns(self._notes, fixed._found.columns)
         return fixed
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        found = self._found or self._look(spark)
+        found = self._found or self._find_layout(spark)
         reader = spark.readStream.name(name).format(reader_name(self._form)).schema(self._schema(found))
-        return self._rows(reader.options(**STREAM_OPTIONS, **found.options).load(literal(self.path)), found)
+        return self._rows(reader.options(**STREAM_OPTIONS, **found.options).load(escape_glob(self.path)), found)
 
-    def read_again(
+    def reread(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
         part = parts.get(name)
@@ -197,57 +204,57 @@ class FileSource(_Files, Source):
             return None
         from pyspark.sql import functions as f
 
-        found = self._found or self._look(spark)
+        found = self._found or self._find_layout(spark)
         if self.has_records:
             read_whole_files(spark)
         reader = spark.read.format(reader_name(self._form)).schema(self._schema(found))
-        table = reader.options(**found.options, basePath=self._base(spark)).load(list(map(from_address, part.files)))
+        table = reader.options(**found.options, basePath=self._base(spark)).load(list(map(address_to_path, part.files)))
         file, came = f.col("_metadata.file_path"), f.col("_metadata.file_modification_time")
-        kept = {ORIGIN: origin_of(self._form, found.in_files or found.columns)}
+        kept = {ORIGIN: row_origin(self._form, found.in_files or found.columns)}
         if ordered:
             place = (f.unix_micros(came), file, f.col("_metadata.file_block_start"), f.monotonically_increasing_id())
             kept |= dict(zip(ORDER, place, strict=True))
-        return self._rows(numbered(table, self._form), found, kept)
+        return self._rows(number_lines(table, self._form), found, kept)
 
-    def read_all_again(self, spark: SparkSession, name: str) -> DataFrame | None:
-        local, root = uri.local(self.path), self.path.rstrip("/")
+    def reread_all(self, spark: SparkSession, name: str) -> DataFrame | None:
+        local, root = uri.local_path(self.path), self.path.rstrip("/")
         names = self._names(spark, self._form)
         if local is None:
             files = tuple(f"{root}/{found}" if found else root for found in names)
         else:
             files = tuple((local / found).absolute().as_uri() for found in names)
-        return self.read_again(spark, name, {name: PartRead(files)})
+        return self.reread(spark, name, {name: PartRead(files)})
 
-    def rows_of(self, records: DataFrame) -> DataFrame | None:
+    def decode_records(self, records: DataFrame) -> DataFrame | None:
         """Dead letters hold lines of JSON or CSV as they were, or rows as JSON."""
-        found = self._found or self._look(records.sparkSession)
-        return rows_of_records(records, self._form, found.columns, found.in_files)
+        found = self._found or self._find_layout(records.sparkSession)
+        return decode_dead_letters(records, self._form, found.columns, found.in_files)
 
     def peek(self, spark: SparkSession) -> DataFrame:
-        found = self._found or self._look(spark)
+        found = self._found or self._find_layout(spark)
         table = spark.read.format(reader_name(self._form)).schema(self._schema(found)).options(**found.options)
-        return sound_rows(self._rows(table.load(literal(self.path)), found))
+        return drop_undecodable(self._rows(table.load(escape_glob(self.path)), found))
 
     def file_stamps(self) -> Mapping[str, tuple[int, int]] | None:
-        path = uri.local(self.path)
-        return None if path is None else stamps_of(files_under(path, self._form))
+        path = uri.local_path(self.path)
+        return None if path is None else read_stamps(files_under(path, self._form))
 
     def known_columns(self) -> Columns | None:
         if self.schema_ is not None:
             return tuple(SqlColumn(name, kind) for name, kind in self.schema_.items())
-        path = uri.local(self.path)
+        path = uri.local_path(self.path)
         return None if path is None else known_columns(path, FORMATS[self.format])
 
     def check(self) -> None:
-        path = uri.local(self.path)
+        path = uri.local_path(self.path)
         if path is not None and next(files_under(path, FORMATS[self.format]), None) is None:
-            raise self._empty()
+            raise self._no_files_error()
 
-    def _rows(self, table: DataFrame, found: _Found, kept: Mapping[str, Column] | None = None) -> DataFrame:
+    def _rows(self, table: DataFrame, found: _FileLayout, kept: Mapping[str, Column] | None = None) -> DataFrame:
         """The rows of the files, each an insert unless it says otherwise, with what is wrong with a line."""
         from pyspark.sql import functions as f
 
-        rows = rows_read(table, self._form, found.columns, kept, found.keys, found.in_files)
+        rows = read_rows(table, self._form, found.columns, kept, found.keys, found.in_files)
         if OP in found.columns.names:
             rows = rows.withColumn(OP, f.coalesce(f.col(OP), f.lit("i")))
         return rows if self.has_records else rows.drop(ERROR)
@@ -256,15 +263,15 @@ class FileSource(_Files, Source):
     def _form(self) -> Format:
         return FORMATS[self.format]
 
-    def _schema(self, found: _Found) -> StructType:
+    def _schema(self, found: _FileLayout) -> StructType:
         return reader_schema(self._form, found.in_files or found.columns, found.keys)
 
-    def _look(self, spark: SparkSession) -> _Found:
+    def _find_layout(self, spark: SparkSession) -> _FileLayout:
         """Directories named `key=value` become columns; any others are just looked into."""
         chosen = FORMATS[self.format]
         names = self._names(spark, chosen)
         if not names:
-            raise self._empty()
+            raise self._no_files_error()
         within = {name: "=" in name.rpartition("/")[0] for name in names}
         if len(set(within.values())) > 1:
             loose = next(name for name, partitioned in within.items() if not partitioned)
@@ -272,28 +279,28 @@ class FileSource(_Files, Source):
             raise ServiceError("schema-unknown", text, hint="give them a path, and a source, of their own")
         alone = names == [""]
         options = {
-            "pathGlobFilter": literal(self.path.rstrip("/").rpartition("/")[2]) if alone else chosen.glob,
+            "pathGlobFilter": escape_glob(self.path.rstrip("/").rpartition("/")[2]) if alone else chosen.glob,
             "recursiveFileLookup": "false" if all(within.values()) else "true",
         }
         root = self.path.rstrip("/")
-        files = [literal(f"{root}/{name}" if name else root) for name in names]
+        files = [escape_glob(f"{root}/{name}" if name else root) for name in names]
         looking = {**options, **chosen.read_options, "basePath": self._base(spark)}
         if self.schema_ is not None:
-            return self._declared(spark, self.schema_, names, files, {**options, **reader_options(chosen)})
-        columns = columns_in(spark, chosen, literal(self.path), files, looking, self._wanted)
+            return self._declared_layout(spark, self.schema_, names, files, {**options, **reader_options(chosen)})
+        columns = infer_columns(spark, chosen, escape_glob(self.path), files, looking, self._wanted)
         # Spark reads no lines of text without a column of theirs
         keys = {part.partition("=")[0] for name in names for part in name.split("/")[:-1] if self.has_records}
         check_columns(columns, self.path, (LINE,), keys)
-        return _Found(columns, {**options, **reader_options(chosen)}, frozenset(keys.intersection(columns.names)))
+        return _FileLayout(columns, {**options, **reader_options(chosen)}, frozenset(keys.intersection(columns.names)))
 
-    def _declared(
+    def _declared_layout(
         self,
         spark: SparkSession,
         schema: Mapping[str, str],
         names: Sequence[str],
         files: Sequence[str],
         options: Mapping[str, str],
-    ) -> _Found:
+    ) -> _FileLayout:
         """The columns that are declared, and those that a header has beside them."""
         from pyspark.sql.types import StructType
 
@@ -305,29 +312,29 @@ class FileSource(_Files, Source):
         check_columns(declared, self.path, (LINE,), keys)
         in_files = None
         if self.format == "csv":
-            in_files = with_header(spark, self.path, files[0], declared, keys)
-        return _Found(declared, options, frozenset(keys.intersection(declared.names)), in_files)
+            in_files = columns_from_header(spark, self.path, files[0], declared, keys)
+        return _FileLayout(declared, options, frozenset(keys.intersection(declared.names)), in_files)
 
     def _names(self, spark: SparkSession, chosen: Format) -> list[str]:
         """The files, by their paths below the source's own; that itself is the empty one."""
-        path = uri.local(self.path)
+        path = uri.local_path(self.path)
         if path is not None:
             return ["" if file == path else str(file.relative_to(path)) for file in files_under(path, chosen)]
         return hadoop_batches.files_under(spark, self.path, chosen)
 
     def _base(self, spark: SparkSession) -> str:
         """The directory from which on names of directories may be columns."""
-        path = uri.local(self.path)
+        path = uri.local_path(self.path)
         if path is not None:
             return str(path.parent if path.is_file() else path)
         return self.path.rpartition("/")[0] if hadoop_batches.is_file(spark, self.path) else self.path
 
-    def _empty(self) -> ServiceError:
+    def _no_files_error(self) -> ServiceError:
         text = f"no files matching format {self.format} found at path {self.path}"
         return ServiceError("schema-unknown", text, hint="its columns are read from the first file, so put one there")
 
 
-class FileSink(_Files, Sink):
+class FileSink(_FileFields, Sink):
     """Writes each batch as one directory of files, below the path."""
 
     type: Literal["file"] = "file"
@@ -341,17 +348,17 @@ class FileSink(_Files, Sink):
     """How many tasks write a batch at most, each a file. Default: one for each part of it."""
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        path, chosen = uri.local(self.path), FORMATS[self.format]
+        path, chosen = uri.local_path(self.path), FORMATS[self.format]
         if self.format == "csv":
-            batch = flat(batch)
+            batch = check_flat_columns(batch)
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
         return publish(path, ref, rows, chosen) if path else hadoop_batches.publish(self.path, ref, rows, chosen, {})
 
     @classmethod
-    def emptying(cls, config: Mapping[str, Any]) -> str | None:
-        return "the batches in it are deleted" if cls.stays_here(config) else None
+    def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:
+        return "the batches in it are deleted" if cls.is_machine_local(config) else None
 
     def empty(self) -> None:
-        path = uri.local(self.path)
+        path = uri.local_path(self.path)
         assert path is not None
         remove_batches(path)

@@ -42,7 +42,7 @@ class Integer(FrozenModel):
     """The largest number."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_bounds(self) -> Self:
         refuse_crossed_bounds(self, ("min", "max"))
         return self
 
@@ -59,7 +59,7 @@ class Uniform(FrozenModel):
     """Round to this many digits."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_bounds(self) -> Self:
         refuse_crossed_bounds(self, ("min", "max"))
         return self
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from penstock.clients.kafka.data_formats import BEGINNING, known_format
+from penstock.clients.kafka.data_formats import BEGINNING, format_validator
 from penstock.clients.rows.topic_names import TopicName
 from penstock.config import FrozenModel, Names, Whole
 from penstock.connectors import registry
@@ -78,7 +78,7 @@ class TopicPhase(FrozenModel):
     """What is read: `kafka`."""
     topic: TopicName
     """The topic's name."""
-    data_format: Annotated[Literal["avro", "json"], known_format("avro", "json")] = "avro"
+    data_format: Annotated[Literal["avro", "json"], format_validator("avro", "json")] = "avro"
     """What its values are: Avro of a schema registry, or JSON objects."""
     schema_: dict[str, str] | None = Field(None, alias="schema")
     """The columns of JSON objects and their types."""
@@ -114,7 +114,7 @@ class OffsetTable(FrozenModel):
     """The column with offsets. The greatest of a partition is its last record that the bounded sources have."""
 
 
-def _of_known_type(kind: str, known: Sequence[str]) -> BeforeValidator:
+def _source_type_validator(kind: str, known: Sequence[str]) -> BeforeValidator:
     def check(value: object) -> object:
         given = value.get("source_type") if isinstance(value, Mapping) else None
         if given is not None and given not in known:
@@ -126,7 +126,9 @@ def _of_known_type(kind: str, known: Sequence[str]) -> BeforeValidator:
 
 
 BoundedPhase = Annotated[
-    TablePhase | FilePhase, Field(discriminator="source_type"), _of_known_type("bounded", ("clickhouse", "file"))
+    TablePhase | FilePhase,
+    Field(discriminator="source_type"),
+    _source_type_validator("bounded", ("clickhouse", "file")),
 ]
 
 
@@ -138,7 +140,7 @@ class HybridSource(Source):
     filter_at = ("unbounded_source", "filter")
     bounded_sources: tuple[BoundedPhase, ...] = Field(min_length=1)
     """What is read first, each to its end: tables of `clickhouse`, or files (`file`)."""
-    unbounded_source: Annotated[TopicPhase, _of_known_type("unbounded", ("kafka",))]
+    unbounded_source: Annotated[TopicPhase, _source_type_validator("unbounded", ("kafka",))]
     """The topic that is read then. Its columns are those of the source; the others must have them too."""
     offset_table: OffsetTable | None = None
     """Where it is said how far the bounded sources go, so that the topic is read from there."""
@@ -152,7 +154,7 @@ class HybridSource(Source):
             try:
                 _ = model and model.model_validate(config)
             except ValidationError as error:
-                raise ValueError("; ".join(_said(error))) from None
+                raise ValueError("; ".join(_describe_errors(error))) from None
         return value
 
     @model_validator(mode="after")
@@ -199,7 +201,7 @@ def phases_of(written: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**_config(phase), **shared} for phase in listed]
 
 
-def called(at: int, phase: Mapping[str, Any]) -> str:
+def describe_phase(at: int, phase: Mapping[str, Any]) -> str:
     """A bounded source as messages call it."""
     what = f"table `{phase['table_name']}`" if "table_name" in phase else f"files `{phase['path']}`"
     return f"`bounded_sources.{at}`, {what}"
@@ -213,7 +215,7 @@ def _config(phase: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": kind, **kept, **({"mode": {"type": "bounded"}} if kind == "file" else {})}
 
 
-def _said(error: ValidationError) -> Iterator[str]:
+def _describe_errors(error: ValidationError) -> Iterator[str]:
     own = {new: old for old, new in _OWN_NAMES.items()}
     for detail in error.errors(include_url=False):
         written = [str(step) for step in detail["loc"] if "[" not in str(step)]  # and no member of a union

@@ -14,13 +14,13 @@ from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.files.batch_directory import PartRead
 from penstock.clients.jvm.maven import Package
 from penstock.clients.jvm.packages import KAFKA
-from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.clients.kafka import decode
-from penstock.clients.kafka.avro import AvroSchemas, avro_value, narrowed
-from penstock.clients.kafka.confluent_wire import Writers
-from penstock.clients.kafka.data_formats import Beginning, Schema, known_format
-from penstock.clients.kafka.decode import Decoded, Shape, in_order, with_origin
-from penstock.clients.rows.reserved_columns import by_case, wrong_names
+from penstock.clients.kafka.avro import AvroSchemas, avro_value, select_fields
+from penstock.clients.kafka.confluent_wire import WriterSchemas
+from penstock.clients.kafka.data_formats import Beginning, Schema, format_validator
+from penstock.clients.kafka.decode import DecodedValue, Shape, add_order, with_origin
+from penstock.clients.rows.reserved_columns import case_sensitive_session, invalid_names_error
 from penstock.clients.rows.topic_names import TopicName
 from penstock.config import FrozenModel, Whole
 from penstock.connectors.contract import ERROR, ORIGIN, Source
@@ -69,7 +69,7 @@ class KafkaSource(Source):
     )
     topic: TopicName
     """The topic's name."""
-    data_format: Annotated[Literal["avro", "json", "raw"], known_format("avro", "json", "raw")] = "avro"
+    data_format: Annotated[Literal["avro", "json", "raw"], format_validator("avro", "json", "raw")] = "avro"
     """What its values are: Avro of a schema registry, JSON objects, or bytes that are taken as they are."""
     schema_: Schema | None = Field(None, alias="schema", validation_alias=AliasChoices("schema", "columns"))
     """The columns of JSON objects and their types, such as `int64`, `string`, `u256`, `decimal128(20,4)`, or of SQL."""
@@ -131,12 +131,12 @@ class KafkaSource(Source):
     def filter_(self) -> str | None:
         return self.filter
 
-    def reaching(self, clusters: Clusters) -> Self:
+    def with_clusters(self, clusters: Clusters) -> Self:
         found = self.model_copy()
         found._cluster = clusters.source
         return found
 
-    def in_any_order(self) -> Self:
+    def without_order(self) -> Self:
         found = self.model_copy()
         found._split = True
         return found
@@ -151,25 +151,25 @@ class KafkaSource(Source):
         found._early = restrict_condition(condition, decode.METADATA) if self.include_metadata else None
         return found
 
-    def keeping_in(self, directory: Path) -> Self:
+    def with_directory(self, directory: Path) -> Self:
         found = self.model_copy()
         found._notes = directory / "schemas.json"
         return found
 
-    def as_of_now(self, spark: SparkSession, *, again: bool) -> Self:
-        book = self._reached().schemas
+    def freeze(self, spark: SparkSession, *, again: bool) -> Self:
+        book = self._require_cluster().schemas
         if book is None or self.data_format != "avro":
             return self
         self._schemas()
         self._key_schemas()
         found = self.model_copy()
-        found._cluster = replace(self._reached(), schemas=book.as_of_now(self._notes))
+        found._cluster = replace(self._require_cluster(), schemas=book.freeze(self._notes))
         return found
 
     @property
-    def outdated(self) -> str | None:
-        book = self._reached().schemas
-        return None if book is None else book.outdated
+    def restart_reason(self) -> str | None:
+        book = self._require_cluster().schemas
+        return None if book is None else book.restart_reason
 
     def with_columns(self, columns: Columns) -> Self:
         known = {c.name: c.type for c in columns if c.type is not None and c.name != OP}
@@ -188,24 +188,24 @@ class KafkaSource(Source):
 
     def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
         """In the order of offsets. Between partitions there is none."""
-        return self._rows(in_order(self._stream(spark, name)), *ORDER)
+        return self._rows(add_order(self._stream(spark, name)), *ORDER)
 
-    def read_again(
+    def reread(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
         part = parts.get(name)
         if part is None or part.after is None:
             return None
-        found = with_origin(self._between(spark, json.loads(part.before or "{}"), json.loads(part.after)), ORIGIN)
-        return self._rows(in_order(found), ORIGIN, *ORDER) if ordered else self._rows(found, ORIGIN)
+        found = with_origin(self._read_range(spark, json.loads(part.before or "{}"), json.loads(part.after)), ORIGIN)
+        return self._rows(add_order(found), ORIGIN, *ORDER) if ordered else self._rows(found, ORIGIN)
 
-    def rows_of(self, records: DataFrame) -> DataFrame | None:
+    def decode_records(self, records: DataFrame) -> DataFrame | None:
         return self._rows(with_origin(records, ORIGIN), ORIGIN)
 
-    def rows_behind(self, spark: SparkSession, places: Mapping[int, int], since_ms: int) -> DataFrame | None:
+    def newer_rows(self, spark: SparkSession, places: Mapping[int, int], since_ms: int) -> DataFrame | None:
         from penstock.clients.kafka.admin import KafkaAdmin
 
-        admin = KafkaAdmin(self._reached().kafka)
+        admin = KafkaAdmin(self._require_cluster().kafka)
         first, ends = admin.ends([self.topic], earliest=True), admin.ends([self.topic])
         is_whole = all(
             first.get((self.topic, number), 0) <= offset + 1 <= ends.get((self.topic, number), 0)
@@ -213,10 +213,10 @@ class KafkaSource(Source):
         )
         if not is_whole:
             return None
-        since = {number: at for (_, number), at in admin.since([self.topic], since_ms).items()}
+        since = {number: at for (_, number), at in admin.offsets_since([self.topic], since_ms).items()}
         before = {str(number): places[number] + 1 if number in places else at for number, at in since.items()}
         after = {str(number): max(end, int(before.get(str(number), 0))) for (_, number), end in ends.items()}
-        found = self._between(spark, {self.topic: before}, {self.topic: after})
+        found = self._read_range(spark, {self.topic: before}, {self.topic: after})
         return self._rows(with_origin(found, ORIGIN), ORIGIN)
 
     def peek(self, spark: SparkSession) -> DataFrame:
@@ -228,9 +228,9 @@ class KafkaSource(Source):
     def check(self) -> None:
         from penstock.clients.kafka.admin import KafkaAdmin
 
-        found = KafkaAdmin(self._reached().kafka).topics()
+        found = KafkaAdmin(self._require_cluster().kafka).topics()
         if self.topic not in found:
-            servers = self._reached().kafka.servers
+            servers = self._require_cluster().kafka.servers
             raise ServiceError("topic-missing", f"Kafka at {servers} has no topic `{self.topic}`")
         if self.data_format == "avro":
             self._schemas()
@@ -239,32 +239,32 @@ class KafkaSource(Source):
     def _rows(self, found: DataFrame, *kept: str) -> DataFrame:
         """Rows, what is wrong with them, and these columns of theirs."""
         if self._early is not None:
-            know_row_functions(found.sparkSession, self._early)
-            found = decode.placed(found, self._early)
-        decoded = self._decoded(found.sparkSession)
+            register_row_functions(found.sparkSession, self._early)
+            found = decode.filter_by_metadata(found, self._early)
+        decoded = self._decode_value(found.sparkSession)
         shape = Shape(self.primary_key, self.operation, self.include_metadata, self._key_schemas(), self.topic)
-        return decode.rows(found, decoded, shape, ERROR, kept)
+        return decode.decode_records(found, decoded, shape, ERROR, kept)
 
-    def _decoded(self, spark: SparkSession) -> Decoded:
+    def _decode_value(self, spark: SparkSession) -> DecodedValue:
         match self.data_format:
             case "json" if self.envelope is not None:
-                return decode.json_in_envelope(self._readable(self._declared()))
+                return decode.json_envelope_value(self._check_names(self._declared_columns()))
             case "json":
-                return decode.json_value(self._readable(self.schema_ or self._found_columns(spark)))
+                return decode.json_value(self._check_names(self.schema_ or self._found_columns(spark)))
             case "raw":
                 return decode.raw_value()
             case "avro" if self.envelope is not None:
-                return decode.out_of_envelope(avro_value(self._schemas(), decode.ENVELOPE, decode.ROW_AT))
+                return decode.unwrap_envelope(avro_value(self._schemas(), decode.ENVELOPE, decode.ROW_AT))
             case "avro":
                 return avro_value(self._schemas())
 
-    def _readable(self, columns: dict[str, str]) -> dict[str, str]:
+    def _check_names(self, columns: dict[str, str]) -> dict[str, str]:
         """Columns of JSON, each of which can be told from the others."""
-        if wrong := wrong_names(columns, f"topic `{self.topic}`", decode.RENAMING):
+        if wrong := invalid_names_error(columns, f"topic `{self.topic}`", decode.RENAMING):
             raise wrong
         return columns
 
-    def _declared(self) -> dict[str, str]:
+    def _declared_columns(self) -> dict[str, str]:
         if self.schema_ is None:
             text = f"the columns of `{self.topic}` must be declared: they stand in an envelope"
             raise ServiceError("schema-unknown", text, hint="give them in `schema`")
@@ -272,7 +272,7 @@ class KafkaSource(Source):
 
     def _schemas(self) -> AvroSchemas:
         """The schemas of its records; one that was given another number is found by that."""
-        book = self._reached().schemas
+        book = self._require_cluster().schemas
         if book is None:
             hint = "name it in `runtime.schema_registry`"
             raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
@@ -287,19 +287,19 @@ class KafkaSource(Source):
                 raise ServiceError("schema-unknown", text, hint=f"see `schema_id_overrides` of `{self.topic}`")
         renamed = {o.from_: known.writers[o.to] for o in self.schema_id_overrides}
         whole = self._only is None or self.envelope is not None
-        reader = known.reader if whole else narrowed(known.reader, self._only or ())
+        reader = known.reader if whole else select_fields(known.reader, self._only or ())
         return replace(known, reader=reader, writers={**known.writers, **renamed})
 
-    def _key_schemas(self) -> Writers | None:
+    def _key_schemas(self) -> WriterSchemas | None:
         """The schemas of its keys, where the registry is known to be there, and keys are looked at."""
-        book = self._reached().schemas
+        book = self._require_cluster().schemas
         if book is None or self.data_format != "avro" or not (self.primary_key and self.operation):
             return None
         return book.key_schemas(self.topic)
 
     def _found_columns(self, spark: SparkSession) -> dict[str, str]:
         """The columns of some records, where nobody has said what they are."""
-        first = self._table(by_case(spark), self._options()).select("value").limit(_SAMPLE)
+        first = self._table(case_sensitive_session(spark), self._options()).select("value").limit(_SAMPLE)
         found = decode.json_columns(first)
         if not found:
             hint = "declare the columns, or put a record into it"
@@ -310,27 +310,27 @@ class KafkaSource(Source):
 
     def _stream(self, spark: SparkSession, name: str) -> DataFrame:
         reader = spark.readStream.name(name).format("kafka").options(**self._options(), subscribe=self.topic)
-        reader = reader.options(**self._begins())
+        reader = reader.options(**self._start_options())
         if self.max_offsets_per_trigger is not None:
             reader = reader.option("maxOffsetsPerTrigger", self.max_offsets_per_trigger)
         if self._split:  # a partition is read by several cores at once, and loses its order
             reader = reader.option("minPartitions", spark.sparkContext.defaultParallelism)
         return reader.load()
 
-    def _begins(self) -> dict[str, str]:
+    def _start_options(self) -> dict[str, str]:
         given = self.starting_offsets
         if isinstance(given, dict):
             from penstock.clients.kafka.admin import KafkaAdmin
 
             self.check()
-            partitions = KafkaAdmin(self._reached().kafka).topics()[self.topic].partitions
+            partitions = KafkaAdmin(self._require_cluster().kafka).topics()[self.topic].partitions
             places = {str(number): given.get(number, _EARLIEST) for number in range(partitions)}
             return {"startingOffsets": json.dumps({self.topic: places})}
         if given.isdigit():
             return {"startingTimestamp": given, "startingOffsetsByTimestampStrategy": "latest"}
         return {"startingOffsets": given}
 
-    def _between(self, spark: SparkSession, before: dict[str, Any], after: dict[str, Any]) -> DataFrame:
+    def _read_range(self, spark: SparkSession, before: dict[str, Any], after: dict[str, Any]) -> DataFrame:
         """The records from one position to another; a partition that was not there before is read from its start."""
         begun = {
             topic: {number: before.get(topic, {}).get(number, _EARLIEST) for number in ends}
@@ -347,8 +347,8 @@ class KafkaSource(Source):
     def _options(self) -> dict[str, str]:
         headers = {"includeHeaders": "true"} if self.operation else {}
         own = {"kafka.max.poll.records": _AT_ONCE, "kafka.isolation.level": "read_committed"}
-        return {**own, **self._reached().kafka.for_spark(), **headers}
+        return {**own, **self._require_cluster().kafka.spark_options(), **headers}
 
-    def _reached(self) -> Cluster:
+    def _require_cluster(self) -> Cluster:
         assert self._cluster is not None
         return self._cluster

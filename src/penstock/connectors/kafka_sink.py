@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from penstock.clients.clusters import Cluster, Clusters
-from penstock.clients.files.batch_directory import BatchRef, counted
+from penstock.clients.files.batch_directory import BatchRef, observe_count
 from penstock.clients.files.formats import JSON_OPTIONS
-from penstock.clients.int256.columns import as_decimal_bytes, text_of, wide_columns, with_texts
-from penstock.clients.int256.register import know_wide_numbers
+from penstock.clients.int256.columns import int256_columns, int256_to_texts, text_column, to_decimal_bytes
+from penstock.clients.int256.register import register_int256
 from penstock.clients.jvm.maven import Package
 from penstock.clients.jvm.packages import KAFKA
-from penstock.clients.kafka.confluent_wire import head
-from penstock.clients.kafka.data_formats import known_format
+from penstock.clients.kafka.confluent_wire import schema_header
+from penstock.clients.kafka.data_formats import format_validator
 from penstock.clients.kafka.decode import OPERATION_HEADER
 from penstock.clients.registry.columns import columns_of
-from penstock.clients.registry.schema_cache import SchemaBook
-from penstock.clients.rows.row_op import operation
+from penstock.clients.registry.schema_cache import SchemaCache
+from penstock.clients.rows.row_op import row_operation
 from penstock.clients.rows.topic_names import TopicName
 from penstock.config import NODE, Whole
 from penstock.connectors.contract import StreamSink
@@ -63,7 +63,7 @@ class KafkaSink(StreamSink):
     wants_key: ClassVar[str | None] = f"kafka sink '{NODE}' requires a primary key, but none could be resolved"
     topic: TopicName
     """The topic's name."""
-    data_format: Annotated[Literal["avro", "json"], known_format("avro", "json")]
+    data_format: Annotated[Literal["avro", "json"], format_validator("avro", "json")]
     """What its values are: Avro of a schema registry, or JSON objects."""
     topic_partitions: Whole = Field(4, ge=1)
     """How many partitions the topic gets if it is not there."""
@@ -80,10 +80,10 @@ class KafkaSink(StreamSink):
     _known_largest: int | None = PrivateAttr(None)
 
     @property
-    def last_by(self) -> tuple[str, ...]:
+    def compaction_key(self) -> tuple[str, ...]:
         return self.primary_key if self.deduplicate else ()
 
-    def reaching(self, clusters: Clusters) -> Self:
+    def with_clusters(self, clusters: Clusters) -> Self:
         found = self.model_copy()
         found._cluster = clusters.sink
         return found
@@ -98,7 +98,7 @@ class KafkaSink(StreamSink):
             self._book.registry.newest(self._subject)
 
     @classmethod
-    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+    def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:
         return "all of its records are deleted"
 
     def empty(self) -> None:
@@ -108,7 +108,7 @@ class KafkaSink(StreamSink):
         KafkaAdmin(self._cluster.kafka).empty(self.topic)
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        rows, count = counted(self._records(batch))
+        rows, count = observe_count(self._records(batch))
         rows.write.format("kafka").mode("append").options(**self._options("lz4"), topic=self.topic).save()
         return count()
 
@@ -120,7 +120,7 @@ class KafkaSink(StreamSink):
         if largest is not None and largest > self._largest:
             raise QueryFailed("rows-refused", self._too_large(largest))
 
-    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
+    def find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
         found = self._records(rows, place)
         sizes = found.select(place, _size(found).alias("size")).where(f"size > {self._largest}")
         return ((row[place], self._too_large(row["size"])) for row in sizes.collect())
@@ -152,7 +152,7 @@ class KafkaSink(StreamSink):
         from pyspark.sql import functions as f
 
         if self.data_format == "json":
-            batch = with_texts(batch)
+            batch = int256_to_texts(batch)
             whole = f.struct(*(quote_spark_identifier(name) for name in batch.columns if name not in (OP, *beside)))
             value = f.to_json(whole, JSON_OPTIONS).cast("binary")
         else:
@@ -161,7 +161,7 @@ class KafkaSink(StreamSink):
         if self.primary_key:
             columns.append(self._key(batch).alias("key"))
         if OP in batch.columns:
-            said = operation(batch)
+            said = row_operation(batch)
             word = f.when(said == "i", "c").otherwise(said)
             header = f.struct(f.lit(OPERATION_HEADER).alias("key"), word.cast("binary").alias("value"))
             columns.append(f.array(header).alias("headers"))
@@ -172,7 +172,7 @@ class KafkaSink(StreamSink):
         row: then they stand in a JSON object."""
         from pyspark.sql import functions as f
 
-        parts = [text_of(batch, name).cast("string").alias(name) for name in self.primary_key]
+        parts = [text_column(batch, name).cast("string").alias(name) for name in self.primary_key]
         has_null = reduce(or_, (part.isNull() for part in parts))
         return f.when(has_null, f.to_json(f.struct(*parts), JSON_OPTIONS)).otherwise(f.concat_ws(":", *parts))
 
@@ -182,18 +182,18 @@ class KafkaSink(StreamSink):
         from pyspark.sql.avro.functions import to_avro
         from pyspark.sql.types import NullType
 
-        wide = wide_columns(batch.schema)
+        wide = int256_columns(batch.schema)
         if wide:
-            know_wide_numbers(batch.sparkSession)
+            register_int256(batch.sparkSession)
 
         def column(name: str) -> SparkColumn:
             kind = wide.get(name)
             if isinstance(batch.schema[name].dataType, NullType):
                 return f.col(quote_spark_identifier(name)).cast("string").alias(name)
             return (
-                text_of(batch, name)
+                text_column(batch, name)
                 if kind is None
-                else as_decimal_bytes(f.col(quote_spark_identifier(name)), kind).alias(name)
+                else to_decimal_bytes(f.col(quote_spark_identifier(name)), kind).alias(name)
             )
 
         if self.schema_ is not None:
@@ -206,7 +206,9 @@ class KafkaSink(StreamSink):
                     for c in known
                 )
             )
-            return f.concat(f.lit(head(self._book.register(self._subject, self.schema_))), to_avro(whole, self.schema_))
+            return f.concat(
+                f.lit(schema_header(self._book.register(self._subject, self.schema_))), to_avro(whole, self.schema_)
+            )
         whole = f.struct(*(column(name) for name in batch.columns if name != OP))
         fields: Any = batch.select(whole.alias("row")).schema[0].dataType
         columns = [Column(field.name, wide.get(field.name) or field.dataType.simpleString()) for field in fields]
@@ -216,15 +218,15 @@ class KafkaSink(StreamSink):
         except ValueError as error:
             hint = "give it another name or type in a transform, or write JSON with `data_format: json`"
             raise QueryFailed("column-type", str(error), hint=hint) from None
-        chosen = self._book.to_write(self._subject, schema)
-        return f.concat(f.lit(head(chosen.number)), to_avro(whole, chosen.text))
+        chosen = self._book.writer_schema(self._subject, schema)
+        return f.concat(f.lit(schema_header(chosen.number)), to_avro(whole, chosen.text))
 
     @property
     def _subject(self) -> str:
         return f"{self.topic}-value"
 
     @property
-    def _book(self) -> SchemaBook:
+    def _book(self) -> SchemaCache:
         book = self._cluster.schemas if self._cluster is not None else None
         if book is None:
             hint = "name it in `runtime.schema_registry`"
@@ -242,7 +244,7 @@ class KafkaSink(StreamSink):
         }
         if self._largest < _PRODUCER_BATCH:  # a producer splits what is refused into batches that are as large again
             settings["kafka.batch.size"] = str(self._largest)
-        return {**settings, **self._cluster.kafka.for_spark(), "includeHeaders": "true"}
+        return {**settings, **self._cluster.kafka.spark_options(), "includeHeaders": "true"}
 
 
 def _size(records: DataFrame) -> SparkColumn:

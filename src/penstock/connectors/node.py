@@ -26,7 +26,7 @@ def _at_least_one(value: int) -> int:
 Parallelism = Annotated[Whole, AfterValidator(_at_least_one), Field(json_schema_extra={"minimum": 1})]
 
 
-class EventTime(FrozenModel):
+class TelemetryEventTime(FrozenModel):
     """The column that says when a row happened."""
 
     column: str = Field(min_length=1)
@@ -38,7 +38,7 @@ class EventTime(FrozenModel):
 class Telemetry(FrozenModel):
     """How a node shows in metrics."""
 
-    event_time: EventTime | None = None
+    event_time: TelemetryEventTime | None = None
     """What tells how far behind the rows are."""
     labels: dict[str, str] = {}
     """Labels of every metric of the node: up to 20, in letters, digits and `_`."""
@@ -90,7 +90,7 @@ class PipelineNode(FrozenModel):
         return telemetry
 
 
-def without_effect(node: type[PipelineNode]) -> dict[str, str]:
+def inert_fields(node: type[PipelineNode]) -> dict[str, str]:
     """Fields that change nothing in a kind of node, and why."""
     found: dict[str, str] = {}
     for cls in reversed(node.__mro__):

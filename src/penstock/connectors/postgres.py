@@ -13,10 +13,10 @@ from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_v
 from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.jvm.maven import Package
 from penstock.clients.jvm.packages import POSTGRES
-from penstock.clients.postgres.connection_fields import Address
+from penstock.clients.postgres.connection_fields import PostgresAddress
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.sink.writer import TableWriter
-from penstock.clients.postgres.tables import TableName, columns_of
+from penstock.clients.postgres.tables import QualifiedTable, columns_of
 from penstock.config import Key, Secret, Whole, unknown_word_error
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.table_sink import TableSink
@@ -64,14 +64,14 @@ class PostgresSink(TableSink):
     """What to do with a column that the table does not have: stop, add it to the table, or leave it out."""
 
     @property
-    def columns_named(self) -> Mapping[str, str]:
+    def named_columns(self) -> Mapping[str, str]:
         return {f"update_where.{name}": name for name in self.update_where}
 
     @property
     def _writer(self) -> TableWriter:
         return TableWriter(
             self._server,
-            TableName(self.schema_, self.table),
+            QualifiedTable(self.schema_, self.table),
             self.primary_key,
             self.on_conflict,
             self.update_where,
@@ -79,7 +79,7 @@ class PostgresSink(TableSink):
         )
 
 
-class PostgresTable(Address, Source):
+class PostgresTable(PostgresAddress, Source):
     """Reads a table of PostgreSQL, for streams that look rows up in it. Every batch sees it as it is then."""
 
     type: Literal["postgres"] = "postgres"
@@ -96,7 +96,7 @@ class PostgresTable(Address, Source):
 
     def peek(self, spark: SparkSession) -> DataFrame:
         self.check()
-        name = str(TableName(self.schema_, self.table))
+        name = str(QualifiedTable(self.schema_, self.table))
         login = {"user": self.user, "password": self.password.get_secret_value(), "sslmode": self.sslmode}
         address = f"jdbc:postgresql://{self.host}:{self.port}/{self.database}"
         options = {"url": address, "dbtable": name, "driver": "org.postgresql.Driver", **login}
@@ -104,8 +104,8 @@ class PostgresTable(Address, Source):
 
     def check(self) -> None:
         """Spark would say it with a hundred lines, and leave out the reason."""
-        with self.server.connected() as db:
-            if not columns_of(db, TableName(self.schema_, self.table)):
+        with self.server.connect() as db:
+            if not columns_of(db, QualifiedTable(self.schema_, self.table)):
                 raise ServiceError("table-mismatch", f"{self.server} has no table {self.schema_}.{self.table}")
 
 
@@ -190,40 +190,40 @@ class JdbcSink(Sink):
         return self
 
     @property
-    def by_order(self) -> bool:
+    def needs_order(self) -> bool:
         return self.insert_mode == "upsert"
 
     @property
-    def replaces_by(self) -> tuple[str, ...]:
+    def replace_key(self) -> tuple[str, ...]:
         return (self.pk_fields or self.primary_key) if self.insert_mode == "upsert" else ()
 
     def check(self) -> None:
-        with self._writer.server.connected():
+        with self._writer.server.connect():
             pass
 
     def check_rows(self, columns: Columns | None) -> None:
         self._writer.check(columns)
 
     @classmethod
-    def emptying(cls, config: Mapping[str, Any]) -> str | None:
-        return PostgresSink.emptying(config)
+    def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:
+        return PostgresSink.describe_emptying(config)
 
     def empty(self) -> None:
         self._writer.empty()
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return self._writer.write(self._taken(batch), ref)
+        return self._writer.write(self._drop_deletes(batch), ref)
 
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
-        self._writer.rehearse(self._taken(rows), ref)
+        self._writer.rehearse(self._drop_deletes(rows), ref)
 
-    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
-        return self._writer.refusing(self._taken(rows), place, ref)
+    def find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
+        return self._writer.find_rejected_rows(self._drop_deletes(rows), place, ref)
 
-    def let_go(self) -> None:
-        self._writer.server.let_go()
+    def cancel(self) -> None:
+        self._writer.server.cancel()
 
-    def _taken(self, rows: DataFrame) -> DataFrame:
+    def _drop_deletes(self, rows: DataFrame) -> DataFrame:
         if self.delete_enabled or OP not in rows.columns:
             return rows
         return rows.where(f"{OP} IS NULL OR lower({OP}) <> 'd'").drop(OP)
@@ -244,14 +244,14 @@ class JdbcSink(Sink):
         )
         if (wait := more.get("connectTimeout", "0")).isdecimal() and int(wait):
             server = replace(server, patience_seconds=int(wait))
-        if self.insert_mode == "upsert" and not self.replaces_by:
+        if self.insert_mode == "upsert" and not self.replace_key:
             hint = "name its columns in `pk.fields`, or give the model a `key`"
             raise PlanRefused("not-runnable-here", "`insert.mode: upsert` needs a key, and there is none", hint=hint)
         schema, _, table = (self.table or self.from_.rpartition(".")[2]).rpartition(".")
         return TableWriter(
             server,
-            TableName(schema or more.get("currentSchema", "public"), table),
-            self.replaces_by,
+            QualifiedTable(schema or more.get("currentSchema", "public"), table),
+            self.replace_key,
             schema_change="evolve" if self.auto_evolve else "fail",
             create=self.auto_create,
         )

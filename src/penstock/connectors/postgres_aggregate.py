@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from penstock.clients.postgres.sink.aggregate_tables import COUNTER, SENTINEL, Aggregation
 from penstock.clients.postgres.sink.aggregate_triggers import Figure, Group
 from penstock.clients.postgres.sink.writer import TableWriter
-from penstock.clients.postgres.tables import TableName
+from penstock.clients.postgres.tables import QualifiedTable
 from penstock.config import FrozenModel
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TYPE: Final = re.compile(r'[A-Za-z_][\w ."]*(\(\s*\d+\s*(,\s*-?\d+\s*)?\)[\w ]*)?(\[\])*')
 
 
-class Grouped(FrozenModel):
+class GroupColumn(FrozenModel):
     """A column that rows are grouped by."""
 
     from_: str | None = Field(None, alias="from", min_length=1)
@@ -39,7 +39,7 @@ class Grouped(FrozenModel):
         return text
 
 
-class Aggregated(Grouped):
+class AggregateColumn(GroupColumn):
     """A column that is made from the rows of a group."""
 
     fn: Literal["sum", "count", "avg", "min", "max"]
@@ -81,9 +81,9 @@ class PostgresAggregateSink(TableSink):
     """The table of the rows: the last one of every key."""
     agg_table: str = Field(min_length=1)
     """The table of the aggregates: one line for every group."""
-    group_by: dict[str, Grouped] = {}
+    group_by: dict[str, GroupColumn] = {}
     """Columns that rows are grouped by. Without any there is one line, whose column `key` says `value`."""
-    aggregate: dict[str, Aggregated] = {}
+    aggregate: dict[str, AggregateColumn] = {}
     """Columns that are made from the rows of a group; at least one."""
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
     """What to do with a column that the table of the rows does not have: stop, add it, or leave it out."""
@@ -107,7 +107,7 @@ class PostgresAggregateSink(TableSink):
         return self
 
     @property
-    def columns_named(self) -> Mapping[str, str]:
+    def named_columns(self) -> Mapping[str, str]:
         groups = {f"group_by.{name}": said.from_ or name for name, said in self.group_by.items()}
         made = {f"aggregate.{name}": said.from_ or name for name, said in self.aggregate.items() if said.reads}
         return {**groups, **made}
@@ -123,8 +123,8 @@ class PostgresAggregateSink(TableSink):
         groups = tuple(Group(name, said.from_ or name, said.type) for name, said in self.group_by.items())
         return TableWriter(
             self._server,
-            TableName(self.schema_, self.landing_table),
+            QualifiedTable(self.schema_, self.landing_table),
             self.primary_key,
             schema_change=self.schema_change,
-            aggregation=Aggregation(TableName(self.schema_, self.agg_table), groups, self._figures),
+            aggregation=Aggregation(QualifiedTable(self.schema_, self.agg_table), groups, self._figures),
         )

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from penstock.clients.files.batch_directory import PartRead
-from penstock.clients.postgres.connection_fields import Address
-from penstock.clients.postgres.tables import TableName
-from penstock.clients.rows.reserved_columns import wrong_names
+from penstock.clients.postgres.connection_fields import PostgresAddress
+from penstock.clients.postgres.tables import QualifiedTable
+from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.config import Names, Number, TextPattern, Whole
 from penstock.connectors.contract import Source
 from penstock.keyed.operators import ORDER
@@ -23,7 +23,7 @@ from penstock.keyed.operators import ORDER
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.clients.postgres.cdc.published_table import Followed
+    from penstock.clients.postgres.cdc.published_table import PublishedTable
 
 _FORMAT: Final = "penstock_postgres_cdc"
 _LONGEST_NAME: Final = 63
@@ -34,7 +34,7 @@ _SLOT: Final = TextPattern(
 _POLL_MS: Final = 200
 
 
-class PostgresCdcSource(Address, Source):
+class PostgresCdcSource(PostgresAddress, Source):
     """Follows a table of PostgreSQL: first the rows that it has, then every insert, update and delete, for ever.
 
     It uses logical replication, with a slot and a publication that are made if they are not there. Rows have their
@@ -74,35 +74,35 @@ class PostgresCdcSource(Address, Source):
     def poll_ms(self) -> int:
         return _POLL_MS
 
-    def keeping_in(self, directory: Path) -> Self:
+    def with_directory(self, directory: Path) -> Self:
         found = self.model_copy()
         found._directory = directory
         return found
 
     def check(self) -> None:
-        self._followed()
+        self._published_table()
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         from penstock.clients.postgres.cdc.spark_source import data_source
 
         label = f"{_FORMAT}_{zlib.crc32(name.encode()):08x}"
-        spark.dataSource.register(data_source(label, self._followed()))
+        spark.dataSource.register(data_source(label, self._published_table()))
         return spark.readStream.name(name).format(label).load()
 
     def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
         """In the order of the server's log. The rows that come first have no order, and each key once."""
-        return _in_order(self.read(spark, name))
+        return _add_order(self.read(spark, name))
 
-    def read_again(
+    def reread(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
-        from penstock.clients.postgres.cdc.snapshots import noted
+        from penstock.clients.postgres.cdc.snapshots import read_state
 
-        part, begun = parts.get(name), None if self._directory is None else noted(self._directory)
+        part, begun = parts.get(name), None if self._directory is None else read_state(self._directory)
         if part is None or part.after is None or begun is None:
             return None
         rows = self._rows(spark, (part.before or json.dumps(begun.first), part.after))
-        return _in_order(rows) if ordered else rows
+        return _add_order(rows) if ordered else rows
 
     def peek(self, spark: SparkSession) -> DataFrame:
         return self._rows(spark)
@@ -110,22 +110,22 @@ class PostgresCdcSource(Address, Source):
     def _rows(self, spark: SparkSession, within: tuple[str, str] | None = None) -> DataFrame:
         from penstock.clients.postgres.cdc.spark_source import data_source
 
-        spark.dataSource.register(data_source(_FORMAT, self._followed(), within))
+        spark.dataSource.register(data_source(_FORMAT, self._published_table(), within))
         return spark.read.format(_FORMAT).load()
 
-    def _followed(self) -> Followed:
-        from penstock.clients.postgres.cdc.published_table import Followed, described
-        from penstock.clients.postgres.cdc.snapshots import noted
+    def _published_table(self) -> PublishedTable:
+        from penstock.clients.postgres.cdc.published_table import PublishedTable, describe_table
+        from penstock.clients.postgres.cdc.snapshots import read_state
 
         schema, _, table = (self.table if self.schema_ is None else "").rpartition(".")
-        name = TableName(self.schema_ or schema or "public", table or self.table)
-        found = described(
+        name = QualifiedTable(self.schema_ or schema or "public", table or self.table)
+        found = describe_table(
             self.server, name, self.columns, self.as_text, self.primary_key, with_old=self.emit_update_before_row
         )
-        if wrong := wrong_names((column.name for column in found.columns), f"table `{name}`", self.renaming):
+        if wrong := invalid_names_error((column.name for column in found.columns), f"table `{name}`", self.renaming):
             raise wrong
-        begun = None if self._directory is None else noted(self._directory)
-        return Followed(
+        begun = None if self._directory is None else read_state(self._directory)
+        return PublishedTable(
             server=self.server,
             table=name,
             columns=found.columns,
@@ -170,7 +170,7 @@ def _own_name(table: str, of: str) -> str:
     return f"penstock_{words}_{hashlib.sha256(of.encode()).hexdigest()[:8]}"
 
 
-def _in_order(rows: DataFrame) -> DataFrame:
+def _add_order(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     zero = f.lit(0).cast("bigint")

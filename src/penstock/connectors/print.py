@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 from penstock.clients.clusters import Clusters
 from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.files.formats import JSON_OPTIONS
-from penstock.clients.rows.row_op import operation
+from penstock.clients.rows.row_op import row_operation
 from penstock.config import Whole
 from penstock.connectors.contract import NO_SERVICE, Sink
 from penstock.keyed.operators import OP
@@ -47,7 +47,7 @@ class PrintSink(Sink):
     _seen: int = PrivateAttr(0)
     """How many rows have come, batches that are done again included."""
 
-    def reaching(self, clusters: Clusters) -> Self:
+    def with_clusters(self, clusters: Clusters) -> Self:
         found = self.model_copy()
         found._settings = clusters.settings
         return found
@@ -60,7 +60,7 @@ class PrintSink(Sink):
         from pyspark.sql import functions as f
 
         data = [f.col(quote_spark_identifier(name)) for name in batch.columns if name != OP]
-        lines = batch.select(operation(batch).alias("kind"), f.to_json(f.struct(*data), JSON_OPTIONS).alias("row"))
+        lines = batch.select(row_operation(batch).alias("kind"), f.to_json(f.struct(*data), JSON_OPTIONS).alias("row"))
         every = self.sample_every or self._settings.print_sink.sample_every
         count = 0
         for line in lines.toLocalIterator(prefetchPartitions=True):

@@ -66,7 +66,7 @@ def source_from(config: Mapping[str, object], root: Path) -> Source:
     model = find_source(str(config["type"]))
     if model is None:
         raise _unavailable(config)
-    return model.model_validate(config).rooted_at(root)
+    return model.model_validate(config).with_root(root)
 
 
 def sink_from(config: Mapping[str, object], root: Path) -> Sink:
@@ -74,7 +74,7 @@ def sink_from(config: Mapping[str, object], root: Path) -> Sink:
     model = find_sink(str(config["type"]))
     if model is None:
         raise _unavailable(config)
-    return model.model_validate(config).rooted_at(root)
+    return model.model_validate(config).with_root(root)
 
 
 def packages(connectors: Iterable[tuple[Role, Mapping[str, Any]]]) -> tuple[Package, ...]:

@@ -64,7 +64,7 @@ class S3Sink(Sink):
     """It changes nothing here."""
 
     @model_validator(mode="after")
-    def _said_where_and_how(self) -> Self:
+    def _check_target(self) -> Self:
         if (self.path is None) == (self.bucket is None):
             raise ValueError("give `path`, or `s3.bucket.name`")
         if self._format is None:
@@ -76,7 +76,7 @@ class S3Sink(Sink):
         name = self.format_class.rpartition(".")[2]
         return FORMATS[_FORMATS[name]] if name in _FORMATS else None
 
-    def rooted_at(self, root: Path) -> Self:
+    def with_root(self, root: Path) -> Self:
         if self.path is None or ":" in self.path:
             return self
         return self.model_copy(update={"path": f"file://{(root / self.path).absolute()}"})

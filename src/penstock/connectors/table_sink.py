@@ -45,23 +45,23 @@ class TableSink(Login, Sink):
     def _writer(self) -> TableWriter:
         """Who brings rows into the table."""
 
-    def usual_interval(self, settings: Settings) -> int | None:
+    def default_interval(self, settings: Settings) -> int | None:
         return settings.postgres_sink.batch_flush_interval
 
-    def reaching(self, clusters: Clusters) -> Self:
+    def with_clusters(self, clusters: Clusters) -> Self:
         found = self.model_copy()
-        found._server = self.entering(clusters.postgres)
+        found._server = self.override_server(clusters.postgres)
         return found
 
     def check(self) -> None:
-        with self._server.connected():
+        with self._server.connect():
             pass
 
     def check_rows(self, columns: Columns | None) -> None:
         self._writer.check(columns)
 
     @classmethod
-    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+    def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:
         return "all rows of the table are deleted, whoever wrote them"
 
     def empty(self) -> None:
@@ -73,8 +73,8 @@ class TableSink(Login, Sink):
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         self._writer.rehearse(rows, ref)
 
-    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
-        return self._writer.refusing(rows, place, ref)
+    def find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
+        return self._writer.find_rejected_rows(rows, place, ref)
 
-    def let_go(self) -> None:
-        self._server.let_go()
+    def cancel(self) -> None:
+        self._server.cancel()

@@ -18,24 +18,24 @@ from penstock.clients.files.formats import (
     FORMATS,
     STREAM_OPTIONS,
     Format,
+    address_to_path,
+    escape_glob,
     files_under,
-    from_address,
     known_columns,
-    literal,
 )
-from penstock.clients.files.schema_inference import columns_in
+from penstock.clients.files.schema_inference import infer_columns
 from penstock.clients.files.text_rows import (
     TEXT_FORMATS,
-    file_read,
-    numbered,
-    origin_of,
+    decode_dead_letters,
+    drop_undecodable,
+    file_address,
+    number_lines,
+    read_rows,
     read_whole_files,
     reader_name,
     reader_options,
     reader_schema,
-    rows_of_records,
-    rows_read,
-    sound_rows,
+    row_origin,
 )
 from penstock.clients.rows.topic_names import TopicName
 from penstock.config import FrozenModel
@@ -62,7 +62,7 @@ class TopicColumn(FrozenModel):
     """Its Spark SQL type."""
 
 
-class _Topic(FrozenModel):
+class _TopicFields(FrozenModel):
     topic: TopicName
     """The topic's name: letters, digits, `.`, `_` and `-`."""
     directory: Path | None = None
@@ -71,11 +71,11 @@ class _Topic(FrozenModel):
     def path(self) -> Path:
         return self.directory or TOPICS / self.topic
 
-    def rooted_at(self, root: Path) -> Self:
+    def with_root(self, root: Path) -> Self:
         return self.model_copy(update={"directory": root / self.path()})
 
 
-class TopicSource(_Topic, Source):
+class TopicSource(_TopicFields, Source):
     """Reads the files of an embedded topic as they arrive."""
 
     type: Literal["topic"] = "topic"
@@ -104,11 +104,11 @@ class TopicSource(_Topic, Source):
         return not TEXT_FORMATS.isdisjoint(self.formats)
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        return self._united(self._streams(spark, name))
+        return self._union_tables(self._streams(spark, name))
 
     def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
         """In the order of files, as they came, and of rows in a file."""
-        return self._united(self._streams(spark, name, _order()))
+        return self._union_tables(self._streams(spark, name, _order()))
 
     def _streams(
         self, spark: SparkSession, name: str, beside: Mapping[str, SparkColumn] | None = None
@@ -126,7 +126,7 @@ class TopicSource(_Topic, Source):
                     **STREAM_OPTIONS,
                     **reader_options(f),
                 )
-                .load(literal(self.path())),
+                .load(escape_glob(self.path())),
                 f,
                 columns,
                 beside,
@@ -135,7 +135,7 @@ class TopicSource(_Topic, Source):
             for columns in [self._columns_in(f, found)]
         ]
 
-    def read_again(
+    def reread(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
         from pyspark.sql import functions as f
@@ -151,35 +151,35 @@ class TopicSource(_Topic, Source):
                 continue
             columns = self._columns_in(form, every)
             reader = spark.read.format(reader_name(form)).schema(reader_schema(form, columns))
-            table = reader.options(**reader_options(form)).load(list(map(from_address, part.files)))
-            own = {ORIGIN: origin_of(form, columns, self._file())} if self.has_records else {}
-            found = numbered(table, form) if own else table
+            table = reader.options(**reader_options(form)).load(list(map(address_to_path, part.files)))
+            own = {ORIGIN: row_origin(form, columns, self._file())} if self.has_records else {}
+            found = number_lines(table, form) if own else table
             tables.append(self._rows(found, form, columns, {**own, **beside}))
-        return self._united(tables) if tables else None
+        return self._union_tables(tables) if tables else None
 
-    def read_all_again(self, spark: SparkSession, name: str) -> DataFrame | None:
+    def reread_all(self, spark: SparkSession, name: str) -> DataFrame | None:
         parts = {
             f"{name}_{form.name}": PartRead(tuple(file.absolute().as_uri() for file in files_under(self.path(), form)))
             for form in self._formats()
         }
-        return self.read_again(spark, name, parts)
+        return self.reread(spark, name, parts)
 
-    def rows_of(self, records: DataFrame) -> DataFrame | None:
+    def decode_records(self, records: DataFrame) -> DataFrame | None:
         """Dead letters hold lines of JSON or CSV as they were, or rows as JSON."""
         form = FORMATS["csv" if "csv" in self.formats else "json"]
         columns = self._columns_in(FORMATS["json"], self._columns(records.sparkSession))
-        return rows_of_records(records, form, columns)
+        return decode_dead_letters(records, form, columns)
 
     def peek(self, spark: SparkSession) -> DataFrame:
         found = self._columns(spark)
         tables = [
             self._rows(_table(spark, self.path(), f, reader_schema(f, columns)), f, columns)
-            for f in self._present()
+            for f in self._present_formats()
             for columns in [self._columns_in(f, found)]
         ]
         if not tables:
             return spark.createDataFrame([], found)
-        return sound_rows(self._united(tables))
+        return drop_undecodable(self._union_tables(tables))
 
     def _rows(
         self,
@@ -188,7 +188,7 @@ class TopicSource(_Topic, Source):
         columns: StructType,
         beside: Mapping[str, SparkColumn] | None = None,
     ) -> DataFrame:
-        rows = rows_read(table, form, columns, beside)
+        rows = read_rows(table, form, columns, beside)
         return rows if self.has_records else rows.drop(ERROR)
 
     def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
@@ -200,7 +200,7 @@ class TopicSource(_Topic, Source):
     def known_columns(self) -> Columns | None:
         if self.columns:
             return tuple(Column(c.name, c.type) for c in self.columns)
-        present = self._present()
+        present = self._present_formats()
         return known_columns(self.path(), present[0]) if len(present) == 1 else None
 
     def check(self) -> None:
@@ -213,7 +213,7 @@ class TopicSource(_Topic, Source):
         from pyspark.sql import functions as f
 
         return f.regexp_replace(
-            file_read(), f"^(file:)?/*{re.escape(str(self.path().absolute()).lstrip('/'))}", self.topic
+            file_address(), f"^(file:)?/*{re.escape(str(self.path().absolute()).lstrip('/'))}", self.topic
         )
 
     def _columns(self, spark: SparkSession) -> StructType:
@@ -223,8 +223,8 @@ class TopicSource(_Topic, Source):
             declared = StructType.fromDDL(", ".join(f"{quote_spark_identifier(c.name)} {c.type}" for c in self.columns))
             assert isinstance(declared, StructType)
             return declared
-        for form in self._present():
-            return self._found_in(spark, form)
+        for form in self._present_formats():
+            return self._infer_columns(spark, form)
         raise ServiceError(
             "schema-unknown",
             f"the topic `{self.topic}` has no columns declared and no files to find them in",
@@ -239,21 +239,21 @@ class TopicSource(_Topic, Source):
             return columns
         return StructType([*columns.fields, StructField(OP, StringType())])
 
-    def _united(self, tables: list[DataFrame]) -> DataFrame:
+    def _union_tables(self, tables: list[DataFrame]) -> DataFrame:
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=self.operation), tables)
 
-    def _found_in(self, spark: SparkSession, form: Format) -> StructType:
+    def _infer_columns(self, spark: SparkSession, form: Format) -> StructType:
         """The columns of the files of one format."""
         if form.name not in TEXT_FORMATS:
             return _table(spark, self.path(), form, None).schema
         options = {"recursiveFileLookup": "true", "pathGlobFilter": form.glob, **form.read_options}
-        files = [literal(file) for file in files_under(self.path(), form)]
-        return columns_in(spark, form, literal(self.path()), files, options, {})
+        files = [escape_glob(file) for file in files_under(self.path(), form)]
+        return infer_columns(spark, form, escape_glob(self.path()), files, options, {})
 
     def _formats(self) -> list[Format]:
         return [FORMATS[name] for name in self.formats]
 
-    def _present(self) -> list[Format]:
+    def _present_formats(self) -> list[Format]:
         return [f for f in self._formats() if next(files_under(self.path(), f), None)]
 
     def _make_directory(self) -> None:
@@ -263,7 +263,7 @@ class TopicSource(_Topic, Source):
             raise ServiceError("not-writable", f"cannot make {self.path()}: {error.strerror}") from error
 
 
-class TopicSink(_Topic, Sink):
+class TopicSink(_TopicFields, Sink):
     """Appends each batch to an embedded topic as one directory of Parquet files."""
 
     takes_wide = True
@@ -278,7 +278,7 @@ class TopicSink(_Topic, Sink):
         return publish(self.path(), ref, batch, FORMATS["parquet"])
 
     @classmethod
-    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+    def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:
         return "what queries have written is deleted; files that were put there stay"
 
     def empty(self) -> None:
@@ -299,4 +299,4 @@ def _table(spark: SparkSession, path: Path, form: Format, schema: StructType | N
     reader = spark.read.format(reader_name(form)).options(
         recursiveFileLookup="true", pathGlobFilter=form.glob, mergeSchema="true", **reader_options(form)
     )
-    return (reader.schema(schema) if schema is not None else reader).load(literal(path))
+    return (reader.schema(schema) if schema is not None else reader).load(escape_glob(path))

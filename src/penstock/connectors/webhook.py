@@ -14,10 +14,10 @@ from penstock.clients.clusters import Clusters
 from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.http.request import CONNECT_SECS, Endpoint
-from penstock.clients.rows.key_order import one_by_one
-from penstock.clients.rows.row_op import operation
+from penstock.clients.rows.key_order import partition_in_order
+from penstock.clients.rows.row_op import row_operation
 from penstock.config import Duration, OnError, TextPattern, Whole
-from penstock.connectors.contract import Remark, Sink, Written
+from penstock.connectors.contract import Remark, Sink, WriteResult
 from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
 from penstock.keyed.operators import OP
@@ -95,7 +95,7 @@ class WebhookSink(Sink):
         return headers
 
     @model_validator(mode="after")
-    def _says_once_what_is_refused(self) -> Self:
+    def _check_refusal_settings(self) -> Self:
         if self.skip_on_error and self.on_error == "dead_letter":
             raise ValueError("`skip_on_error` passes rows over, and `on_error: dead_letter` keeps them: remove one")
         return self
@@ -116,7 +116,7 @@ class WebhookSink(Sink):
             if said:
                 yield Remark("invalid-value", "secret_name", said, f"see the environment variable `{variable}`")
 
-    def reaching(self, clusters: Clusters) -> Self:
+    def with_clusters(self, clusters: Clusters) -> Self:
         found = self.model_copy()
         found._settings = clusters.settings
         return found
@@ -127,7 +127,7 @@ class WebhookSink(Sink):
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         return self.deliver(batch, ref, lambda letters: None).rows
 
-    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> Written:
+    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> WriteResult:
         from pyspark.sql import functions as f
 
         from penstock.clients.http.sender import RESULT, ROW
@@ -135,10 +135,10 @@ class WebhookSink(Sink):
         sender = self._sender(ref)
         results = self._rows(batch).mapInArrow(sender, RESULT)
         if sender.on_refusal != "dead_letter":
-            return _summed(results.collect(), sender.endpoint, ref)
+            return _sum_results(results.collect(), sender.endpoint, ref)
         results = results.persist()
         try:
-            written = _summed(results.where(f.col(ROW).isNull()).collect(), sender.endpoint, ref)
+            written = _sum_results(results.where(f.col(ROW).isNull()).collect(), sender.endpoint, ref)
             if written.refused:
                 letters = results.where(f.col(ROW).isNotNull())
                 keep(letters.select(f.col(ROW).alias("value"), f.col("said").alias("message")))
@@ -152,7 +152,7 @@ class WebhookSink(Sink):
 
         from penstock.clients.http.sender import KEY, ROW
 
-        op = operation(batch).alias(OP)
+        op = row_operation(batch).alias(OP)
         columns = [f.col(quote_spark_identifier(name)) for name in batch.columns if name != OP]
         if self.payload_version == 0:
             whole = f.struct(*columns, op)
@@ -161,8 +161,8 @@ class WebhookSink(Sink):
         row = f.to_json(whole, JSON_OPTIONS).alias(ROW)
         if not self.primary_key:
             rows = batch.select(row)
-            return rows if self.parallelism is None else one_by_one(rows, (), self.parallelism)
-        by_key = one_by_one(batch, self.primary_key, self.parallelism)
+            return rows if self.parallelism is None else partition_in_order(rows, (), self.parallelism)
+        by_key = partition_in_order(batch, self.primary_key, self.parallelism)
         return by_key.select(row, f.xxhash64(*map(quote_spark_identifier, self.primary_key)).alias(KEY))
 
     def _sender(self, ref: BatchRef) -> Sender:
@@ -231,11 +231,11 @@ def _fits(value: str) -> bool:
     return True
 
 
-def _summed(results: list[Row], endpoint: Endpoint, ref: BatchRef) -> Written:
+def _sum_results(results: list[Row], endpoint: Endpoint, ref: BatchRef) -> WriteResult:
     """What became of a batch. The first failure is raised."""
     for result in results:
         if result["failure"] is not None:
             failure: dict[str, Any] = json.loads(result["failure"])
             text = f"{endpoint.name} {failure['said']} ({failure['rows']:,} rows of `{ref.output}`)"
             raise ServiceError(failure["code"], text, hint=failure["hint"], retriable=failure["retriable"])
-    return Written(sum(result["sent"] for result in results), sum(result["refused"] for result in results))
+    return WriteResult(sum(result["sent"] for result in results), sum(result["refused"] for result in results))

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Final
 
 from penstock.clients.extras import require
-from penstock.dev.processes import Running, own_port, responds, start
+from penstock.dev.processes import RunningService, own_port, responds, start
 
 USER: Final = "default"
 DATABASE: Final = "default"
 
 
-def up(home: Path, port: int | None = None) -> Running:
+def up(home: Path, port: int | None = None) -> RunningService:
     """Start the engine on the data below `home`. One process has it at a time."""
     require("chdb", extra="dev-clickhouse")
     port = own_port(home, port)

@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Final
 
 from penstock.clients.jvm.java import find_java
-from penstock.clients.jvm.maven import Package, fetch, unpacked
+from penstock.clients.jvm.maven import Package, fetch, unpack_archive
 from penstock.dev.kafka import LOGGING, PACKAGES, VERSION
-from penstock.dev.processes import Running, own_port, responds, start
+from penstock.dev.processes import RunningService, own_port, responds, start
 
 RUNTIME: Final = (*PACKAGES, Package("org.apache.kafka", "connect-runtime", VERSION))
 PLUGINS: Final = (Package("io.debezium", "debezium-connector-jdbc", "3.6.0.Final", "plugin", "tar.gz", alone=True),)
 
 
-def up(home: Path, bootstrap_servers: str) -> Running:
+def up(home: Path, bootstrap_servers: str) -> RunningService:
     """Start a worker on a Kafka that runs. Connectors and their offsets are kept in topics there."""
     home.mkdir(parents=True, exist_ok=True)
     port = own_port(home)
@@ -39,7 +39,7 @@ def _properties(bootstrap_servers: str, port: int) -> str:
         "group.id": "penstock-dev",
         "listeners": f"http://127.0.0.1:{port}",
         "rest.advertised.host.name": "127.0.0.1",
-        "plugin.path": ",".join(str(unpacked(plugin)) for plugin in PLUGINS),
+        "plugin.path": ",".join(str(unpack_archive(plugin)) for plugin in PLUGINS),
         "plugin.discovery": "hybrid_warn",
         "key.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.clients.jvm.java import find_java
 from penstock.clients.jvm.maven import Package, fetch
-from penstock.dev.processes import Running, answers, free_port, own_port, start
+from penstock.dev.processes import RunningService, answers, free_port, own_port, start
 from penstock.errors import ServiceError
 
 VERSION: Final = "4.3.1"
@@ -43,7 +43,7 @@ def up(
     port: int | None = None,
     settings: Mapping[str, str] = MappingProxyType({}),
     users: Sequence[str] = (),
-) -> Running:
+) -> RunningService:
     """Start a broker whose data is below `home`; it finds again what an earlier one has left there.
 
     `settings` win over ours. `users` are those that a new broker knows, in the words of its own tools.

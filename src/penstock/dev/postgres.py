@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from penstock.dev.processes import Running, own_port, start
+from penstock.dev.processes import RunningService, own_port, start
 from penstock.errors import ServiceError
 
 USER: Final = "penstock"
@@ -29,19 +29,19 @@ _SETTINGS: Final = {
 }
 
 
-def up(home: Path, port: int | None = None) -> Running:
+def up(home: Path, port: int | None = None) -> RunningService:
     """Start a server whose data is below `home`, or elsewhere if the user that it must run as cannot go there."""
     owner, port = _owner(), own_port(home, port)
     programs = _programs() if owner is None else runnable_by(owner, _programs())
-    data = home / "data" if owner is None else _reachable(home, owner)
+    data = home / "data" if owner is None else _reachable_directory(home, owner)
     if not (data / "PG_VERSION").is_file():
-        _lay_out(programs, data, owner)
+        _init_data(programs, data, owner)
     settings = [part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}")]
     command: list[str | Path] = [programs / "postgres", "-D", data, "-p", str(port), *settings]
     about = {"host": "127.0.0.1", "port": port, "user": USER, "password": PASSWORD, "database": DATABASE}
     # By the usual signal it would wait until everybody has left.
     sign = signal.SIGINT
-    return start("PostgreSQL", home, command, about, lambda: _lets_in(port), user=owner, cwd=data, ends_by=sign)
+    return start("PostgreSQL", home, command, about, lambda: _accepts_logins(port), user=owner, cwd=data, ends_by=sign)
 
 
 def _programs() -> Path:
@@ -95,7 +95,7 @@ def _can_run(programs: Path, owner: int) -> bool:
     return ended.returncode == 0
 
 
-def _reachable(home: Path, owner: int) -> Path:
+def _reachable_directory(home: Path, owner: int) -> Path:
     """A directory of the owner's own, outside of `home`: the way there may be closed to others."""
     name = hashlib.sha256(str(home.absolute()).encode()).hexdigest()[:12]
     data = Path(tempfile.gettempdir()) / f"penstock-dev-{owner}-{name}"
@@ -106,7 +106,7 @@ def _reachable(home: Path, owner: int) -> Path:
     return data
 
 
-def _lay_out(programs: Path, data: Path, owner: int | None) -> None:
+def _init_data(programs: Path, data: Path, owner: int | None) -> None:
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.NamedTemporaryFile("w", suffix=".pw") as secret:
         secret.write(PASSWORD)
@@ -123,7 +123,7 @@ def _lay_out(programs: Path, data: Path, owner: int | None) -> None:
         raise ServiceError("dev-not-started", f"PostgreSQL cannot lay out its data: {said[-1] if said else ''}")
 
 
-def _lets_in(port: int) -> bool:
+def _accepts_logins(port: int) -> bool:
     """Whether the server would let somebody in: it asks for the password. A moment before, it turns everybody away."""
     said = f"user\0{USER}\0database\0{DATABASE}\0\0".encode()
     with socket.socket() as asking:

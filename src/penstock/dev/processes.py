@@ -29,7 +29,7 @@ _CHILDREN: Final[dict[int, subprocess.Popen[bytes]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningService:
     """A service that runs: its process, when that began, and what clients need to know."""
 
     pid: int
@@ -50,7 +50,7 @@ def start(
     user: int | None = None,
     cwd: Path | None = None,
     ends_by: int = signal.SIGTERM,
-) -> Running:
+) -> RunningService:
     """Start a process in a session of its own, note it, and wait until it answers. Its output goes to a log."""
     home.mkdir(parents=True, exist_ok=True)
     log = home / "log.txt"
@@ -65,7 +65,7 @@ def start(
             user=user,
         )
     _CHILDREN[process.pid] = process
-    running = Running(process.pid, _born(process.pid), about, ends_by)
+    running = RunningService(process.pid, _start_time(process.pid), about, ends_by)
     note = home / NOTE
     noted = {"pid": running.pid, "born": running.born, "about": dict(about), "ends_by": int(ends_by)}
     note.write_text(json.dumps(noted), encoding="utf-8")
@@ -79,14 +79,14 @@ def start(
     return running
 
 
-def find(home: Path) -> Running | None:
+def find(home: Path) -> RunningService | None:
     """The service whose data is here, if it runs."""
     try:
         note = json.loads((home / NOTE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    running = Running(int(note["pid"]), str(note["born"]), note["about"], note.get("ends_by", signal.SIGTERM))
-    return running if running.born and _born(running.pid) == running.born else None
+    running = RunningService(int(note["pid"]), str(note["born"]), note["about"], note.get("ends_by", signal.SIGTERM))
+    return running if running.born and _start_time(running.pid) == running.born else None
 
 
 def stop(home: Path) -> bool:
@@ -96,34 +96,34 @@ def stop(home: Path) -> bool:
         for sign in (running.ends_by, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 os.killpg(running.pid, sign)
-            if _ended(running):
+            if _wait_for_end(running):
                 break
     (home / NOTE).unlink(missing_ok=True)
     return running is not None
 
 
-def _ended(running: Running) -> bool:
+def _wait_for_end(running: RunningService) -> bool:
     ends = time.monotonic() + _STOP_SECS
     while time.monotonic() < ends:
         child = _CHILDREN.get(running.pid)
         if child is not None and child.poll() is not None:
             del _CHILDREN[running.pid]
-        if _born(running.pid) != running.born:
+        if _start_time(running.pid) != running.born:
             return True
         time.sleep(0.05)
     return False
 
 
-def _born(pid: int) -> str:
+def _start_time(pid: int) -> str:
     """When a process began; empty if there is none, or none that still works. A number may be given again."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
-        return _told_by_ps(pid)
+        return _ps_start_time(pid)
     return "" if fields[0] == "Z" else fields[19]
 
 
-def _told_by_ps(pid: int) -> str:
+def _ps_start_time(pid: int) -> str:
     if Path("/proc/self").exists():
         return ""
     told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)

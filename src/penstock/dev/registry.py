@@ -4,17 +4,17 @@ from pathlib import Path
 from typing import Final
 
 from penstock.clients.jvm.java import find_java
-from penstock.clients.jvm.maven import Package, unpacked
-from penstock.dev.processes import Running, own_port, responds, start
+from penstock.clients.jvm.maven import Package, unpack_archive
+from penstock.dev.processes import RunningService, own_port, responds, start
 
 PACKAGE: Final = Package("io.apicurio", "apicurio-registry-app", "2.6.13.Final", "all", "tar.gz", alone=True)
 _API: Final = "/apis/ccompat/v7"
 
 
-def up(home: Path) -> Running:
+def up(home: Path) -> RunningService:
     """Start a registry. What it holds is gone when it ends."""
     port = own_port(home)
-    (runner,) = unpacked(PACKAGE).glob("*-runner.jar")
+    (runner,) = unpack_archive(PACKAGE).glob("*-runner.jar")
     command: list[str | Path] = [
         find_java().home / "bin" / "java",
         "-Xmx256m",

@@ -5,32 +5,32 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.dev import clickhouse, connect, kafka, postgres, registry
-from penstock.dev.processes import Running, find, stop
+from penstock.dev.processes import RunningService, find, stop
 
-Begin = Callable[[Path, Mapping[str, Running]], Running]
+Begin = Callable[[Path, Mapping[str, RunningService]], RunningService]
 
 
-def _kafka(home: Path, running: Mapping[str, Running]) -> Running:
+def _kafka(home: Path, running: Mapping[str, RunningService]) -> RunningService:
     return kafka.up(home, settings=kafka.AUTO_CREATE)
 
 
-def _strict_kafka(home: Path, running: Mapping[str, Running]) -> Running:
+def _strict_kafka(home: Path, running: Mapping[str, RunningService]) -> RunningService:
     return kafka.up(home)
 
 
-def _registry(home: Path, running: Mapping[str, Running]) -> Running:
+def _registry(home: Path, running: Mapping[str, RunningService]) -> RunningService:
     return registry.up(home)
 
 
-def _connect(home: Path, running: Mapping[str, Running]) -> Running:
+def _connect(home: Path, running: Mapping[str, RunningService]) -> RunningService:
     return connect.up(home, str(running["kafka"].about["bootstrap_servers"]))
 
 
-def _postgres(home: Path, running: Mapping[str, Running]) -> Running:
+def _postgres(home: Path, running: Mapping[str, RunningService]) -> RunningService:
     return postgres.up(home)
 
 
-def _clickhouse(home: Path, running: Mapping[str, Running]) -> Running:
+def _clickhouse(home: Path, running: Mapping[str, RunningService]) -> RunningService:
     return clickhouse.up(home)
 
 
@@ -47,13 +47,13 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {"connect": ("kafka",)}
 
 def up(
     home: Path, names: Iterable[str], began: Callable[[str], None], *, auto_create_topics: bool = True
-) -> dict[str, Running]:
+) -> dict[str, RunningService]:
     """Start the services that do not run yet, and those that they need. `began` hears of each before it starts.
 
     With `auto_create_topics`, Kafka makes topics when somebody first writes to them.
     """
     wanted = {need for name in names for need in (name, *NEEDS.get(name, ()))}
-    running: dict[str, Running] = {}
+    running: dict[str, RunningService] = {}
     services = SERVICES if auto_create_topics else {**SERVICES, "kafka": _strict_kafka}
     for name, begin in services.items():
         if name in wanted:
@@ -70,10 +70,10 @@ def down(home: Path, names: Iterable[str]) -> list[str]:
     return [name for name in reversed(list(SERVICES)) if name in set(names) and stop(home / name)]
 
 
-def status(home: Path) -> dict[str, Running]:
+def status(home: Path) -> dict[str, RunningService]:
     return {name: found for name in SERVICES if (found := find(home / name)) is not None}
 
 
-def report(running: Mapping[str, Running]) -> dict[str, Any]:
+def report(running: Mapping[str, RunningService]) -> dict[str, Any]:
     """What clients need to know, by service."""
     return {name: dict(service.about) for name, service in running.items()}

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from penstock.clients.rows.reserved_columns import wrong_names
+from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource
-from penstock.connectors.node import PipelineNode, without_effect
+from penstock.connectors.node import PipelineNode, inert_fields
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean, nearest
 from penstock.graph.analysis import cycle_diagnostics, match_spelling, missing_key, to_diagnostics
 from penstock.graph.graph import Graph, Node
@@ -66,7 +66,7 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
         nodes[node.id] = node
         diagnostics.extend(notes)
     settings = pipeline.settings
-    usual = {f"sink.{name}": sink.value.usual_interval(settings) for name, sink in pipeline.sinks.items()}
+    usual = {f"sink.{name}": sink.value.default_interval(settings) for name, sink in pipeline.sinks.items()}
     intervals = {node_id: interval for node_id, interval in usual.items() if interval is not None}
     graph = Graph(pipeline.name, "pipeline", nodes, job=settings.job_mode, intervals=intervals)
     diagnostics.extend(check_pipeline(pipeline, graph))
@@ -106,13 +106,13 @@ def _link_source(
 def _name_clashes(declared: Declaration[Source], node: Node) -> Iterator[Diagnostic]:
     """Columns of files that cannot be told apart. Other sources may read only those that somebody asks for."""
     names = [column.name for column in node.columns or ()]
-    if declared.value.has_files and (wrong := wrong_names(names, f"`{node.name}`", declared.value.renaming)):
+    if declared.value.has_files and (wrong := invalid_names_error(names, f"`{node.name}`", declared.value.renaming)):
         yield Diagnostic(wrong.code, wrong.message, declared.origin, declared.label, wrong.hint)
 
 
 def _ineffective_fields(declared: Declaration[PipelineNode]) -> Iterator[Diagnostic]:
     """Fields that were written, and change nothing."""
-    for field, why in without_effect(type(declared.value)).items():
+    for field, why in inert_fields(type(declared.value)).items():
         if declared.has_field(field):
             text, path = f"this changes nothing: {why}", declared.label_of(field)
             params = {"field": field}
@@ -279,7 +279,7 @@ def _link_sink(
 def _missing_columns(declared: Declaration[Sink], node: Node) -> Iterator[Diagnostic]:
     """Columns that a sink names, and its rows do not have, as far as those are known."""
     present = [column.name for column in node.columns or () if column.name != OP]
-    for path, name in declared.value.columns_named.items():
+    for path, name in declared.value.named_columns.items():
         if node.columns is not None and name not in present:
             failed = f"update_where validation failed for sink '{node.name}': " * path.startswith("update_where.")
             text = f"{failed}there is no column `{name}`; available: {', '.join(present)}"

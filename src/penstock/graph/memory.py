@@ -30,7 +30,7 @@ class AnalysisCache:
 
     def __init__(self, root: Path | None = None) -> None:
         self._file = None if root is None else root / FILE
-        self._kept = self._read_file()
+        self._stored_offsets = self._read_file()
         self._used: dict[str, dict[str, Any]] = {}
         self._is_new = False
 
@@ -54,7 +54,7 @@ class AnalysisCache:
 
     def save(self) -> None:
         """Keep what was used, and only that."""
-        if self._file is None or (not self._is_new and self._used.keys() == self._kept.keys()):
+        if self._file is None or (not self._is_new and self._used.keys() == self._stored_offsets.keys()):
             return
         text = json.dumps({"made_by": _code_version(), "studies": self._used}, separators=(",", ":"))
         staged = self._file.with_name(f".{self._file.name}.{os.getpid()}")
@@ -66,7 +66,7 @@ class AnalysisCache:
             return
 
     def _load_entry(self, key: str) -> QueryAnalysis | None:
-        kept = self._kept.get(key)
+        kept = self._stored_offsets.get(key)
         if kept is None:
             return None
         try:

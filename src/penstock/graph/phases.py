@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.connectors.hybrid import MISMATCH_HINT, HybridSource, called
+from penstock.connectors.hybrid import MISMATCH_HINT, HybridSource, describe_phase
 from penstock.errors import Diagnostic, Severity
 from penstock.graph.schemas import phase_id
 from penstock.project.declared import Declaration
@@ -25,7 +25,7 @@ def phase_mismatches(
             continue
         for column, text in mismatches(known, columns, phase.source_type):
             steps = ("bounded_sources", at)
-            said, params = f"{text}: {called(at, phase.model_dump())}", {"column": column}
+            said, params = f"{text}: {describe_phase(at, phase.model_dump())}", {"column": column}
             origin, label = declared.origin_of(*steps), declared.label_of(*steps)
             yield Diagnostic("phase-mismatch", said, origin, label, MISMATCH_HINT, params=params)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.clients.kafka.decode import METADATA_TYPES
-from penstock.clients.registry.client import Registry, Rows
+from penstock.clients.registry.client import Registry, SubjectRows
 from penstock.clients.rows.topic_names import TOPIC_NAME
 from penstock.connectors.clickhouse import ClickHouseSource
 from penstock.connectors.contract import Source
@@ -45,7 +45,7 @@ def discover_columns(project: Project, root: Path) -> Mapping[str, Columns]:
         if known is not None and known.columns is not None:
             schemas[f"source.{source.name}"] = known.columns
         elif not source.has_row_columns and project.runtime.kafka is None and re.fullmatch(TOPIC_NAME, source.topic):
-            columns = TopicSource(topic=source.topic).rooted_at(root).known_columns()
+            columns = TopicSource(topic=source.topic).with_root(root).known_columns()
             schemas.update({f"source.{source.name}": columns} if columns is not None else {})
     return schemas
 
@@ -59,7 +59,9 @@ def with_keys(project: Project, root: Path) -> Project:
     return replace(project, sources=keyed)
 
 
-def _with_key(declared: Declaration[Source], kept: Mapping[str, Rows], settings: Settings) -> Declaration[Source]:
+def _with_key(
+    declared: Declaration[Source], kept: Mapping[str, SubjectRows], settings: Settings
+) -> Declaration[Source]:
     known = None if declared.value.primary_key else kept.get(_cache_key(declared.value, settings))
     if known is None or not known.key:
         return declared
@@ -107,17 +109,17 @@ def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
         return []
     kept, clusters = _load_cache(root), pipeline_clusters(project.settings, on_kafka=False)
     diagnostics: list[Diagnostic] = []
-    asked: dict[str, Rows] = {}
+    asked: dict[str, SubjectRows] = {}
     for declared in project.sources.values():
         source, name = declared.value, _cache_key(declared.value, project.settings)
         if isinstance(source, ClickHouseSource):
             try:
-                found = source.reaching(clusters).described()
+                found = source.with_clusters(clusters).describe_table()
             except ServiceError as error:
                 if error.retriable and name in kept:
                     continue  # it may answer when rows are read
                 raise _name_source(declared, error, "failed to ask about its table") from None
-            asked[name] = Rows(found.columns, found.key)
+            asked[name] = SubjectRows(found.columns, found.key)
             if not source.primary_key and found.key and not found.keeps_one:
                 diagnostics.append(_ambiguous_key(declared, found.key))
     if asked:
@@ -185,10 +187,12 @@ def _pipeline_subject(source: Source) -> tuple[str, int | str | None] | None:
     return live.subject, live.schema_version
 
 
-def _pipeline_columns(source: Source, root: Path, kept: Mapping[str, Rows], settings: Settings) -> Columns | None:
+def _pipeline_columns(
+    source: Source, root: Path, kept: Mapping[str, SubjectRows], settings: Settings
+) -> Columns | None:
     known = kept.get(_cache_key(source, settings))
     if known is None or known.columns is None:
-        return source.rooted_at(root).known_columns()
+        return source.with_root(root).known_columns()
     metadata = METADATA_TYPES if isinstance(source, KafkaSource) and source.include_metadata else {}
     return (*known.columns, *(Column(name, kind) for name, kind in metadata.items()))
 
@@ -207,7 +211,7 @@ def phase_id(source: str, at: int) -> str:
 
 def _phase_columns(source: Source, root: Path) -> Iterator[tuple[int, Columns | None]]:
     for at, phase in enumerate(source.before if isinstance(source, HybridSource) else ()):
-        yield at, None if phase is None else phase.rooted_at(root).known_columns()
+        yield at, None if phase is None else phase.with_root(root).known_columns()
 
 
 def _subject_key(subject: str | None, version: int | str | None = None) -> str:
@@ -233,7 +237,7 @@ def _topic_steps(source: written.Source | Source) -> tuple[str, ...]:
     return ("unbounded_source", "topic") if isinstance(source, HybridSource) else ("topic",)
 
 
-def _load_cache(root: Path) -> dict[str, Rows]:
+def _load_cache(root: Path) -> dict[str, SubjectRows]:
     """What was said before. A file that is damaged is as good as none."""
     try:
         whole = json.loads((root / KEPT).read_text(encoding="utf-8"))
@@ -242,13 +246,13 @@ def _load_cache(root: Path) -> dict[str, Rows]:
         return {}
 
 
-def _parse_rows(told: Mapping[str, list[list[str]] | None]) -> Rows:
+def _parse_rows(told: Mapping[str, list[list[str]] | None]) -> SubjectRows:
     listed = told["columns"]
     columns = None if listed is None else tuple(Column(name, kind) for name, kind in listed)
-    return Rows(columns, tuple(map(str, told["key"] or ())))
+    return SubjectRows(columns, tuple(map(str, told["key"] or ())))
 
 
-def _save_cache(root: Path, kept: Mapping[str, Rows]) -> None:
+def _save_cache(root: Path, kept: Mapping[str, SubjectRows]) -> None:
     whole = {
         name: {"columns": rows.columns and [[c.name, c.type] for c in rows.columns], "key": rows.key}
         for name, rows in sorted(kept.items())

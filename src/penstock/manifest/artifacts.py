@@ -36,7 +36,7 @@ def artifacts(manifest: Manifest) -> dict[str, str]:
     return {**files, MANIFEST: manifest.to_json()}
 
 
-def written_before(folder: Path) -> set[str]:
+def written_files(folder: Path) -> set[str]:
     """Files that an earlier run wrote into the directory, by its own account; nothing else is ever removed."""
     try:
         listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from penstock.graph.graph import EventTimeColumn, Graph, Node
 from penstock.graph.view_times import is_computed_time
 from penstock.keyed.operators import Aggregate
 from penstock.manifest.ml import asked_models
-from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRows, Parameter, Step
+from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Parameter, Step
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.analyze.fallible import fallible_expressions
@@ -61,9 +61,9 @@ class Assembly:
         if node.stateful or any(is_lookup_table(self.graph[name]) for name in node.inputs):
             query = inline_shared_ctes(query)
         time = self._times.get(node.id) or node.event_time if node.materialized == "virtual_topic" else None
-        self._times.update({**self._asked_through(node, time), **node.asked_times})
+        self._times.update({**self._requested_times(node, time), **node.asked_times})
         self._versioned |= versioned_tables(query)
-        renamed = rename_tables(query, self._use)
+        renamed = rename_tables(query, self._view_name)
         read = [table.name for table in tables(renamed)]
         if asked := asked_models(node, self.graph, self._digests):
             self.asks.update({model.function: model for model in asked.values()})
@@ -95,7 +95,7 @@ class Assembly:
                         node=node.id,
                         inputs=stage.inputs,
                         operator=stage.operator,
-                        late=self._late(stage),
+                        late=self._late_rows(stage),
                     )
                 )
         self.timed = self.timed or carved.by_time or needs_time(carved.tree)
@@ -118,15 +118,15 @@ class Assembly:
             origin, steps = self._ways[view]
             self.checks.append(Check(view=view, expressions=expressions, input=origin, steps=steps))
 
-    def _late(self, stage: OperatorStage) -> LateRows | None:
+    def _late_rows(self, stage: OperatorStage) -> LateRowSpec | None:
         """How rows that came too late for an operator are found again."""
         if stage.late is None:
             return None
         origin, steps = self._ways[stage.late.table]
         lateness = stage.operator.lateness_ms if isinstance(stage.operator, Aggregate) else 0
-        return LateRows(input=origin, steps=steps, sql=spark_text(stage.late.tree), lateness_ms=lateness)
+        return LateRowSpec(input=origin, steps=steps, sql=spark_text(stage.late.tree), lateness_ms=lateness)
 
-    def _asked_through(self, view: Node, time: EventTimeColumn | None) -> dict[str, EventTimeColumn]:
+    def _requested_times(self, view: Node, time: EventTimeColumn | None) -> dict[str, EventTimeColumn]:
         """What a view's reader takes for event time, as the column of what the view reads."""
         found = view.column_origins.get(time.column, ()) if time is not None else ()
         if time is None or [origin.way for origin in found] != ["same"]:
@@ -145,7 +145,7 @@ class Assembly:
                 self.inputs[place] = entry.model_copy(update={"event_time": spec})
                 self._flows[entry.view] = replace(self._flows[entry.view], times=frozenset({time.column}))
 
-    def _use(self, node_id: str) -> str:
+    def _view_name(self, node_id: str) -> str:
         """The view under which one more reader finds a node."""
         self._uses[node_id] += 1
         node = self.graph[node_id]

@@ -13,7 +13,7 @@ from penstock.manifest.model import About, Manifest, SparkSpec, TopicSpec
 from penstock.manifest.outside import connectors, gateway_rules, schemas
 from penstock.manifest.pipeline_queries import pipeline_queries
 from penstock.manifest.project_queries import project_queries
-from penstock.manifest.written import topic_source, written
+from penstock.manifest.written import connector_config, topic_source
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 
@@ -50,9 +50,9 @@ def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:
         case Model() if node.has_topic:
             return topic_source(node, graph)
         case HybridSource():
-            return phases_of(written(node))[-1]
+            return phases_of(connector_config(node))[-1]
         case Source():
-            return written(node)
+            return connector_config(node)
         case _:
             return None
 

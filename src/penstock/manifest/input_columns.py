@@ -13,18 +13,18 @@ RESERVED = frozenset({NOW, OP, SIGN, *ORDER})
 """Columns of our own that rows carry."""
 
 
-def used_of_inputs(query: QuerySpec) -> dict[str, ColumnNames]:
+def used_input_columns(query: QuerySpec) -> dict[str, ColumnNames]:
     """The names that a query uses of each input, by its view, in lower case; None for all columns."""
-    used = used_of_views(query)
+    used = used_view_columns(query)
     return {entry.view: used[entry.view] for entry in query.inputs}
 
 
-def used_of_views(query: QuerySpec) -> dict[str, ColumnNames]:
+def used_view_columns(query: QuerySpec) -> dict[str, ColumnNames]:
     """The names that are used of each input and of each step, by its view, in lower case; None for all columns."""
     steps = [
         SqlUse(step.view, step.sql)
         if isinstance(step, Step)
-        else OperatorUse(step.view, step.inputs, _named_by(step.operator))
+        else OperatorUse(step.view, step.inputs, _operator_names(step.operator))
         for step in query.steps
     ]
     expressions: dict[str, list[str]] = {}
@@ -45,9 +45,9 @@ def only_operators_keep_rows(query: QuerySpec) -> bool:
     return has_operators(query) and not any(needs_state(step.sql) for step in query.steps if isinstance(step, Step))
 
 
-def columns_used(columns: Mapping[str, Columns | None], query: QuerySpec) -> dict[str, dict[str, str]]:
+def used_column_types(columns: Mapping[str, Columns | None], query: QuerySpec) -> dict[str, dict[str, str]]:
     """The types of the columns that a query uses, by the views of its inputs, as far as both are known."""
-    used = used_of_inputs(query)
+    used = used_input_columns(query)
     return {
         view: {
             column.name: column.type
@@ -62,10 +62,10 @@ def columns_used(columns: Mapping[str, Columns | None], query: QuerySpec) -> dic
 def declared_columns(manifest: Manifest, query: QuerySpec) -> dict[str, dict[str, str]]:
     """Those that documents declare, or that follow from them."""
     known = {node.id: tuple(Column(c.name, c.type) for c in node.columns or ()) for node in manifest.dag.nodes}
-    return columns_used({entry.view: known.get(entry.node) or None for entry in query.inputs}, query)
+    return used_column_types({entry.view: known.get(entry.node) or None for entry in query.inputs}, query)
 
 
-def _named_by(operator: Operator) -> frozenset[str]:
+def _operator_names(operator: Operator) -> frozenset[str]:
     """Every name that an operator is told, and our own columns."""
     return frozenset(map(str.lower, _texts(operator))) | RESERVED
 

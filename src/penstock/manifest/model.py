@@ -105,7 +105,7 @@ class Step(Part):
     """The SQL without guards, if it has any: state is laid out by it."""
 
 
-class LateRows(Part):
+class LateRowSpec(Part):
     """How the rows that an operator found late are told from a batch of one input, read once more.
 
     The SQL gives every row and the time by which it was due. It reads the input, or a view that the steps make from it.
@@ -124,7 +124,7 @@ class KeyedStep(Part):
     node: str
     inputs: tuple[str, ...]
     operator: Annotated[Operator, Field(discriminator="kind")]
-    late: LateRows | None = None
+    late: LateRowSpec | None = None
     """Set if late rows are kept."""
 
 
@@ -165,7 +165,7 @@ class RowRule(Part):
     condition: str
 
 
-class Output(Part):
+class QueryOutput(Part):
     """A view written to a sink."""
 
     node: str
@@ -204,7 +204,7 @@ class QuerySpec(Part):
     name: str
     inputs: tuple[Input, ...]
     steps: tuple[Step | KeyedStep, ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[QueryOutput, ...]
     stateful: bool = False
     timed: bool = False
     """Whether it goes by event time."""

@@ -141,7 +141,7 @@ def schemas(graph: Graph) -> Iterator[SchemaSpec]:
             subject=node.element.subject,
             node=node.id,
             schema_type=form.upper(),
-            schema_=_parsed(schema.definition) if form != "protobuf" else schema.definition,
+            schema_=_parse_definition(schema.definition) if form != "protobuf" else schema.definition,
             compatibility=_compatibility(schema, graph),
         )
 
@@ -153,5 +153,5 @@ def _compatibility(schema: ModelSchema | SchemaReference | None, graph: Graph) -
     return said.upper() if said else None
 
 
-def _parsed(definition: str) -> Any:
+def _parse_definition(definition: str) -> Any:
     return json.loads(definition)

@@ -9,28 +9,33 @@ from penstock.connectors.hybrid import HybridSource, phases_of
 from penstock.graph.graph import Graph, Node
 from penstock.keyed.operators import OP
 from penstock.manifest.assembly import reader, stream_name
-from penstock.manifest.model import Backfill, Every, Input, Output, Phase, QuerySpec, Step
+from penstock.manifest.model import Backfill, Every, Input, Phase, QueryOutput, QuerySpec, Step
 from penstock.manifest.row_checks import row_checks
-from penstock.manifest.written import written
+from penstock.manifest.written import connector_config
 from penstock.sql.parse.query import tables
 from penstock.sql.rewrite.translate import to_spark
 
 
 def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
-    for node_ids in _connected(graph):
+    for node_ids in _connected_groups(graph):
         nodes = [node for node in graph.nodes.values() if node.id in node_ids]
         inputs: list[Input] = []
         steps: list[Step] = []
-        outputs: list[Output] = []
+        outputs: list[QueryOutput] = []
         for node in nodes:
             match node.element:
                 case HybridSource():
                     inputs.append(_hybrid_input(node, ends=graph.job))
                 case Source():
-                    inputs.append(reader(node.id, node, written(node), node.event_time))
+                    inputs.append(reader(node.id, node, connector_config(node), node.event_time))
                 case Sink() as sink:
                     outputs.append(
-                        Output(node=node.id, view=node.inputs[0], sink=written(node), on_error=_chosen(sink))
+                        QueryOutput(
+                            node=node.id,
+                            view=node.inputs[0],
+                            sink=connector_config(node),
+                            on_error=_row_error_policy(sink),
+                        )
                     )
                 case _ if node.query is not None:
                     steps.append(Step(view=node.id, node=node.id, sql=to_spark(node.query)))
@@ -40,11 +45,11 @@ def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
         fan_out = _reads_twice(nodes)
         yield QuerySpec(
             name=_query_name(nodes),
-            inputs=tuple(_as_wanted(entry, sinks, by_operation=_asks_for_operations(nodes)) for entry in inputs),
+            inputs=tuple(_relax_input(entry, sinks, by_operation=_asks_for_operations(nodes)) for entry in inputs),
             steps=tuple(steps),
             outputs=tuple(outputs),
             fan_out=fan_out,
-            trigger=_soonest(nodes, graph.intervals),
+            trigger=_shortest_interval(nodes, graph.intervals),
             checks=() if fan_out else row_checks(nodes),
         )
 
@@ -57,19 +62,19 @@ def _query_name(nodes: list[Node]) -> str:
 
 def _hybrid_input(node: Node, *, ends: bool) -> Input:
     """The input that reads one source after the other. With `ends`, it does not come to the last of them."""
-    said = written(node)
+    said = connector_config(node)
     *before, live = phases_of(said)
     phases = tuple(Phase(name=stream_name(f"{node.id}#{at}"), source=source) for at, source in enumerate(before))
     backfill = Backfill(phases=phases, offset_table=said.get("offset_table"), is_all=ends)
     return reader(node.id, node, live, node.event_time).model_copy(update={"backfill": backfill})
 
 
-def _chosen(sink: Sink) -> OnError:
+def _row_error_policy(sink: Sink) -> OnError:
     """What becomes of rows that the SQL fails over: what the sink says, and not what is usual for what it refuses."""
     return sink.on_error if "on_error" in sink.model_fields_set else "dead_letter"
 
 
-def _soonest(nodes: list[Node], usual: Mapping[str, int]) -> Every | None:
+def _shortest_interval(nodes: list[Node], usual: Mapping[str, int]) -> Every | None:
     """How often batches begin: as often as the sink wants that waits the shortest."""
     sinks = [(node.id, node.element) for node in nodes if isinstance(node.element, Sink)]
     wanted = [usual.get(at) if sink.batch_flush_interval is None else sink.batch_flush_interval for at, sink in sinks]
@@ -84,7 +89,7 @@ def _asks_for_operations(nodes: list[Node]) -> bool:
     return any(OP in text.casefold() for text in texts)
 
 
-def _as_wanted(entry: Input, sinks: list[Sink], *, by_operation: bool) -> Input:
+def _relax_input(entry: Input, sinks: list[Sink], *, by_operation: bool) -> Input:
     """An input that does not care for what no sink asks of it."""
     source = dict(entry.source)
     if source["type"] == "kafka" and not (by_operation or any(sink.changes for sink in sinks)):
@@ -99,7 +104,7 @@ def _reads_twice(nodes: list[Node]) -> bool:
     return max(reads.values()) > 1
 
 
-def _connected(graph: Graph) -> Iterator[set[str]]:
+def _connected_groups(graph: Graph) -> Iterator[set[str]]:
     """Sinks that share a source, directly or through others, with everything they are made from.
 
     One that reads for itself shares nothing.

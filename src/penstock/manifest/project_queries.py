@@ -7,9 +7,9 @@ from typing import Final
 from penstock.graph.graph import Graph
 from penstock.graph.masking import masked_names
 from penstock.manifest.assembly import Assembly
-from penstock.manifest.model import Every, KeyedStep, Output, QuerySpec, RealTime
+from penstock.manifest.model import Every, KeyedStep, QueryOutput, QuerySpec, RealTime
 from penstock.manifest.outside import has_query
-from penstock.manifest.row_rules import row_rules, unruled
+from penstock.manifest.row_rules import row_rules, unsupported_rules
 from penstock.manifest.written import model_sink, topic_source
 from penstock.project.stream_project import Interval, Model
 
@@ -28,7 +28,7 @@ def project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QueryS
                 inputs=tuple(assembly.inputs),
                 steps=tuple(assembly.steps),
                 outputs=(
-                    Output(
+                    QueryOutput(
                         node=node.id,
                         view=node.id,
                         sink=model_sink(node, graph),
@@ -42,7 +42,7 @@ def project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QueryS
                 timed=assembly.timed,
                 conf=_conf(node.element, keyed=any(isinstance(s, KeyedStep) for s in assembly.steps)),
                 hindrances=tuple(
-                    dict.fromkeys([*(word for n in within for word in n.hindrances), *unruled(node, rules)])
+                    dict.fromkeys([*(word for n in within for word in n.hindrances), *unsupported_rules(node, rules)])
                 ),
                 asks=tuple(assembly.asks.values()),
                 checks=tuple(assembly.checks) if stateful or _streams(assembly) > 1 or on_kafka else (),

@@ -33,7 +33,7 @@ def rules_of(test: LinkedTest, assertions: Iterable[asked.Assertion], node: Node
     )
 
 
-def unruled(node: Node, rules: Sequence[RowRule]) -> list[str]:
+def unsupported_rules(node: Node, rules: Sequence[RowRule]) -> list[str]:
     """Ways to run in which rows do not come to us, so that nobody could look at them."""
     assert isinstance(node.element, Model)
     job = node.element.advanced.spark

@@ -20,7 +20,7 @@ from penstock.sql.analyze.describe import describe_outputs, input_alias, input_t
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OperatorDescription:
     """What an operator of ours does: `GROUP BY customer`. It is part of the SQL of `node`."""
 
     view: str
@@ -32,28 +32,28 @@ class Told:
 _Steps: TypeAlias = Mapping[str, Step | KeyedStep]
 
 
-def told(query: QuerySpec, times: Collection[str] = ()) -> tuple[Told, ...]:
+def describe_operators(query: QuerySpec, times: Collection[str] = ()) -> tuple[OperatorDescription, ...]:
     """Our operators in the order in which Spark numbers them: from the output back to the inputs, left before right.
 
     `times` are the columns that hold times.
     """
     steps = {step.view: step for step in query.steps}
     return tuple(
-        Told(step.view, step.node, _what(step, steps, times), step.operator.ttl_ms)
+        OperatorDescription(step.view, step.node, _describe_step(step, steps, times), step.operator.ttl_ms)
         for output in query.outputs
-        for step in _backwards(output.view, steps)
+        for step in _walk_back(output.view, steps)
     )
 
 
-def _backwards(view: str, steps: _Steps) -> Iterator[KeyedStep]:
+def _walk_back(view: str, steps: _Steps) -> Iterator[KeyedStep]:
     match steps.get(view):
         case KeyedStep() as step:
             yield step
             for name in step.inputs:
-                yield from _backwards(name, steps)
+                yield from _walk_back(name, steps)
         case Step() as step:
             for name in input_tables(step.sql):
-                yield from _backwards(name, steps)
+                yield from _walk_back(name, steps)
         case None:
             pass
 
@@ -70,7 +70,7 @@ def window_by(keys: Sequence[str]) -> str:
     return f"window by {', '.join(shown)}" if shown else "window"
 
 
-def _what(step: KeyedStep, steps: _Steps, times: Collection[str]) -> str:
+def _describe_step(step: KeyedStep, steps: _Steps, times: Collection[str]) -> str:
     match step.operator:
         case Aggregate(keys=keys, closes=str()):
             return window_by(_columns(step, 0, keys, steps))

@@ -15,14 +15,14 @@ from penstock.project.stream_project import Source as ProjectSource
 from penstock.project.variables import find_references
 
 
-def written(node: Node) -> dict[str, Any]:
+def connector_config(node: Node) -> dict[str, Any]:
     """The connector of a pipeline's node. One that refers to variables stays as it was written.
 
     Its key is that of the node, in the spelling of the columns; it may be from elsewhere: that of a source from its
     schema, that of a sink from what is written into it.
     """
     assert isinstance(node.element, Source | Sink)
-    said = dict(node.unfilled) if node.unfilled is not None else _dumped(node.element)
+    said = dict(node.unfilled) if node.unfilled is not None else _dump_connector(node.element)
     filled_later = any(True for _ in find_references(said.get("primary_key")))
     return {**said, "primary_key": ",".join(node.key)} if node.key and not filled_later else said
 
@@ -39,29 +39,29 @@ def topic_source(node: Node, graph: Graph) -> dict[str, Any]:
             if on_kafka
             else TopicSource(topic=topic, formats=("parquet",))
         )
-        return _dumped(own)
+        return _dump_connector(own)
     said = node.element.has_row_columns or (node.element.schema_ and node.element.schema_.definition)
     declared = [c for c in node.columns or () if said and c.name not in node.element.clocks]
     as_written = {node.event_time.column: node.written_time} if node.event_time is not None else {}
     columns = tuple(TopicColumn(name=c.name, type=as_written.get(c.name) or c.type or "STRING") for c in declared)
     key = node.key
     if not on_kafka:
-        return _dumped(TopicSource(topic=topic, columns=columns, operation=bool(key)))
+        return _dump_connector(TopicSource(topic=topic, columns=columns, operation=bool(key)))
     schema = {c.name: c.type for c in columns if c.name != OP}
     form = _data_format(node.element)
-    return _dumped(
+    return _dump_connector(
         KafkaSource(
             topic=topic,
             data_format=form,
             schema_=(schema or None) if form == "json" else None,
             operation=bool(key) or len(schema) < len(columns),
             primary_key=key,
-            **(_registered(node.element) if form == "avro" else {}),
+            **(_registry_fields(node.element) if form == "avro" else {}),
         )
     )
 
 
-def _registered(source: ProjectSource) -> dict[str, Any]:
+def _registry_fields(source: ProjectSource) -> dict[str, Any]:
     """Where a registry has the schema of a source, as far as it is not where everybody would look."""
     schema = source.schema_
     assert schema is not None
@@ -85,11 +85,11 @@ def model_sink(node: Node, graph: Graph) -> dict[str, Any]:
         topic, key = node.topic.name, node.change_key or node.key
         form, schema = ("avro", json.dumps(model_schema(node))) if node.element.is_avro else ("json", None)
         own = {"topic": topic, "data_format": form, "schema": schema, "deduplicate": False}
-        return _dumped(KafkaSink.model_validate({"from": node.id, "primary_key": key, **own}))
-    return _dumped(TopicSink(from_=node.id, primary_key=node.key, topic=node.topic.name))
+        return _dump_connector(KafkaSink.model_validate({"from": node.id, "primary_key": key, **own}))
+    return _dump_connector(TopicSink(from_=node.id, primary_key=node.key, topic=node.topic.name))
 
 
-def _dumped(connector: Source | Sink) -> dict[str, Any]:
+def _dump_connector(connector: Source | Sink) -> dict[str, Any]:
     """A connector as it would stand in a document."""
     kept = connector.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return {"type": connector.type, **kept}

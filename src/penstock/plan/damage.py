@@ -69,7 +69,7 @@ def find_damage(checkpoint: Path, outputs: tuple[Path, ...] = ()) -> Damage | No
 
 
 def _damages(checkpoint: Path, outputs: tuple[Path, ...]) -> Iterator[Damage]:
-    planned, committed = _last(checkpoint / "offsets"), _last(checkpoint / "commits")
+    planned, committed = _last_number(checkpoint / "offsets"), _last_number(checkpoint / "commits")
     if planned is None and committed is None:
         begun = (checkpoint / "metadata").is_file()
         yield from _metadata(checkpoint, outputs) if begun else ()
@@ -89,9 +89,9 @@ def _metadata(checkpoint: Path, outputs: tuple[Path, ...]) -> Iterator[Damage]:
     found = _json(file)
     if isinstance(found, dict) and isinstance(found.get("id"), str):
         return
-    planned, committed = _last(checkpoint / "offsets"), _last(checkpoint / "commits")
+    planned, committed = _last_number(checkpoint / "offsets"), _last_number(checkpoint / "commits")
     text = f"{file} is {_state(file)}: it had the checkpoint's id"
-    if noted_id(checkpoint, outputs) is not None:
+    if ledger_id(checkpoint, outputs) is not None:
         yield Damage("checkpoint-metadata-damaged", file, text, NOTHING_LOST, "takes it from the ledger of its output")
     elif planned == committed:
         yield Damage("checkpoint-metadata-damaged", file, text, NOTHING_LOST, "gives it another id")
@@ -122,7 +122,7 @@ def _last_offsets(checkpoint: Path, number: int, committed: int | None, outputs:
     """What is to be said of offsets that Spark needs."""
     file = checkpoint / "offsets" / str(number)
     text = f"{file} is {_state(file)}: it said how far batch {number} was to read"
-    lines = noted_offsets(checkpoint, outputs, number)
+    lines = ledger_offsets(checkpoint, outputs, number)
     if lines is not None and (header_before(checkpoint, number) or not (checkpoint / "state").is_dir()):
         return Damage(_code(file), file, text, NOTHING_LOST, "writes it again from the ledger of its output")
     if committed is None or number > committed:
@@ -137,7 +137,7 @@ def _code(file: Path) -> Literal["checkpoint-offsets-damaged", "checkpoint-offse
 def _commits(checkpoint: Path, committed: int) -> Iterator[Damage]:
     file = checkpoint / "commits" / str(committed)
     lines = _lines(file)
-    if len(lines) < 2 or not isinstance(_parsed(lines[1]), dict):
+    if len(lines) < 2 or not isinstance(_parse_json(lines[1]), dict):
         text = f"{file} is {_state(file)}: it says that batch {committed} is committed"
         lost = f"{NOTHING_LOST}, but late rows may be taken that would have been dropped"
         repair = "writes it again, with the watermark that the batch began with"
@@ -187,13 +187,13 @@ def written_batches(outputs: tuple[Path, ...]) -> Iterator[dict[str, Any]]:
             yield found
 
 
-def noted_id(checkpoint: Path, outputs: tuple[Path, ...]) -> str | None:
+def ledger_id(checkpoint: Path, outputs: tuple[Path, ...]) -> str | None:
     """The id of a checkpoint, as the ledger of an output has it. Those that were set aside have their own."""
     ids = (str(note.get("checkpoint_id")) for note in written_batches(outputs))
     return next((own for own in ids if not checkpoint.with_name(f"{checkpoint.name}@{own[:8]}").exists()), None)
 
 
-def noted_offsets(checkpoint: Path, outputs: tuple[Path, ...], number: int) -> list[str] | None:
+def ledger_offsets(checkpoint: Path, outputs: tuple[Path, ...], number: int) -> list[str] | None:
     """How far a batch had read, as the ledger of an output has it: the lines of its entry in the offset log."""
     found = _json(checkpoint / "metadata")
     own = found.get("id") if isinstance(found, dict) else None
@@ -206,14 +206,14 @@ def header_before(checkpoint: Path, number: int) -> dict[str, Any] | None:
     """What the newest readable entry of the offset log before a batch says beside offsets: how state is kept."""
     older = sorted((int(p.name) for p in (checkpoint / "offsets").glob("*") if p.name.isdigit()), reverse=True)
     files = (checkpoint / "offsets" / str(one) for one in older if one < number)
-    found = next((_parsed(_lines(file)[1]) for file in files if is_offsets(file)), None)
+    found = next((_parse_json(_lines(file)[1]) for file in files if is_offsets(file)), None)
     return found if isinstance(found, dict) else None
 
 
 def is_offsets(file: Path) -> bool:
     """Whether a file is an entry of the offset log: a version, a header, and a place for each reader."""
     lines = _lines(file)
-    if len(lines) < 2 or not isinstance(_parsed(lines[1]), dict):
+    if len(lines) < 2 or not isinstance(_parse_json(lines[1]), dict):
         return False
     return all(_is_place(line) for line in lines[2:])
 
@@ -228,14 +228,14 @@ def _is_source_log(file: Path) -> bool:
     if not _VERSION.fullmatch(lines[0] if lines else ""):
         return bool(text)
     some = (*lines[1:2], *lines[-1:]) if file.suffix == ".compact" else lines[1:]
-    return all(_parsed(line) is not None for line in some)
+    return all(_parse_json(line) is not None for line in some)
 
 
 def _is_place(line: str) -> bool:
-    return line == "-" or _parsed(line) is not None or _parsed(line.partition(":")[2]) is not None
+    return line == "-" or _parse_json(line) is not None or _parse_json(line.partition(":")[2]) is not None
 
 
-def _last(log: Path) -> int | None:
+def _last_number(log: Path) -> int | None:
     return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)
 
 
@@ -258,7 +258,7 @@ def _lines(file: Path) -> list[str]:
     return lines if lines and _VERSION.fullmatch(lines[0]) else []
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """The value of a JSON text; None if it is none."""
     try:
         return json.loads(text)
@@ -268,6 +268,6 @@ def _parsed(text: str) -> Any:
 
 def _json(file: Path) -> Any:
     try:
-        return _parsed(file.read_text(encoding="utf-8"))
+        return _parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None

@@ -15,9 +15,9 @@ from penstock.plan.refusals import (
     unset_in_connector,
     unset_in_query,
 )
-from penstock.plan.renames import carry, carry_refusals, find_renames, offers
+from penstock.plan.renames import carry_refusals, carry_state, describe_renames, find_renames
 from penstock.plan.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema_steps
-from penstock.plan.state import Deployed
+from penstock.plan.state import DeployedState
 from penstock.plan.steps import AdoptState, CarryQuery, Plan, RetireQuery, Step
 from penstock.plan.topics import missing_topics, topic_steps
 from penstock.plan.truncation import Truncation, truncation
@@ -27,7 +27,7 @@ from penstock.project.variables import Environ
 
 def diff(
     manifest: Manifest,
-    deployed: Deployed,
+    deployed: DeployedState,
     *,
     select: Collection[str] = (),
     allow_rebuild: Collection[str] = (),
@@ -53,14 +53,14 @@ def diff(
     uncarried = [*carry_refusals(carried, renames, deployed)]
     carries = [rename for rename in renames if (rename.old, rename.new) in carried and not uncarried]
     offered = [rename for rename in renames if rename not in carries]
-    deployed = carry(deployed, carries)
+    deployed = carry_state(deployed, carries)
     chosen = [q for q in manifest.queries if not select or q.name in select]
     steps: list[Step] = [*([] if adopt is None else [adopt]), *map(CarryQuery, carries)]
     steps += [] if select else schema_steps(manifest, subjects)
     steps += [
         step
         for topic in manifest.topics
-        if _wanted(topic.node, chosen, manifest, bool(select))
+        if _is_wanted(topic.node, chosen, manifest, bool(select))
         for step in topic_steps(topic, deployed.topics, brokers.sink or {})
     ]
     deployed = replace(deployed, filled_on_kafka=brokers.filled)
@@ -90,9 +90,9 @@ def diff(
         refusals += [refusal for c in manifest.connectors if not select for refusal in unset_in_connector(c, environ)]
     if cores is not None:
         refusals += missing_cores(manifest, chosen, brokers, cores)
-    return Plan(manifest, tuple(steps), tuple(refusals), () if select else tuple(offers(offered)))
+    return Plan(manifest, tuple(steps), tuple(refusals), () if select else tuple(describe_renames(offered)))
 
 
-def _wanted(node_id: str, chosen: list[QuerySpec], manifest: Manifest, restricted: bool) -> bool:
+def _is_wanted(node_id: str, chosen: list[QuerySpec], manifest: Manifest, restricted: bool) -> bool:
     written = any(output.node == node_id for query in chosen for output in query.outputs)
     return written or (not restricted and manifest.producer(node_id) is None)

@@ -35,7 +35,7 @@ _BEGINNINGS: Final[Mapping[str, str | None]] = {"starting_offsets": "earliest", 
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlanLine:
     """One step in words. `sign`: + new, ~ changed, ! needs consent, - gone, = as it was."""
 
     sign: str
@@ -49,68 +49,74 @@ class Line:
         return f"{self.sign} {self.action} {self.subject} {self.name}: {self.reason}"
 
 
-def explain(step: Step) -> Line:
+def explain(step: Step) -> PlanLine:
     match step:
         case AdoptState(adoption):
             reason = f"the project ran without an environment before; goes on with its {adoption.queries} queries"
-            return Line("~", "adopt", "state", adoption.environment, reason)
+            return PlanLine("~", "adopt", "state", adoption.environment, reason)
         case PutSchema(schema, reason, new):
-            return Line("+" if new else "~", "register" if new else "change", "schema", schema.subject, reason)
+            return PlanLine("+" if new else "~", "register" if new else "change", "schema", schema.subject, reason)
         case CreateTopic(topic):
-            return Line("+", "create", "topic", topic.name, "it does not exist yet")
+            return PlanLine("+", "create", "topic", topic.name, "it does not exist yet")
         case ChangeTopic(topic, _, _, reason):
-            return Line("~", "change", "topic", topic.name, reason)
+            return PlanLine("~", "change", "topic", topic.name, reason)
         case LeaveTopic(topic, reason):
-            return Line("=", "leave", "topic", topic.name, reason)
+            return PlanLine("=", "leave", "topic", topic.name, reason)
         case StartQuery(query):
-            return Line("+", "start", "query", query.name, f"new; begins {_where(query)}")
+            return PlanLine("+", "start", "query", query.name, f"new; begins {_start_position(query)}")
         case ResumeQuery(query):
-            return Line("=", "resume", "query", query.name, "unchanged; goes on where it stopped")
+            return PlanLine("=", "resume", "query", query.name, "unchanged; goes on where it stopped")
         case RestartQuery(query, reason):
-            return Line("~", "restart", "query", query.name, f"{reason}; goes on where it stopped")
+            return PlanLine("~", "restart", "query", query.name, f"{reason}; goes on where it stopped")
         case RebuildQuery(query, reason, _, True):
             risk = "its output is emptied first, and is incomplete until the query has caught up"
-            return Line("!", "rebuild", "query", query.name, f"{reason}; begins again {_where(query)}", risk)
+            return PlanLine(
+                "!", "rebuild", "query", query.name, f"{reason}; begins again {_start_position(query)}", risk
+            )
         case EmptyOutput(output, location, how):
             kind = "topic" if output.sink["type"] in ("topic", "kafka") else "output"
-            return Line("!", "empty", kind, location, f"`{output.node.partition('.')[2]}` is written again; {how}")
+            return PlanLine("!", "empty", kind, location, f"`{output.node.partition('.')[2]}` is written again; {how}")
         case RebuildQuery(query, reason, left=left) if left:
             risk = f"rows written so far stay in {', '.join(f'`{place}`' for place in left)}, which nobody here reads"
-            return Line("!", "rebuild", "query", query.name, f"{reason}; begins again {_where(query)}", risk)
+            return PlanLine(
+                "!", "rebuild", "query", query.name, f"{reason}; begins again {_start_position(query)}", risk
+            )
         case RebuildQuery(query, reason):
             risk = "rows written so far stay in its output and are written again; its readers see them twice"
-            return Line("!", "rebuild", "query", query.name, f"{reason}; begins again {_where(query)}", risk)
+            return PlanLine(
+                "!", "rebuild", "query", query.name, f"{reason}; begins again {_start_position(query)}", risk
+            )
         case HoldQuery(query, damage):
             way = f"`penstock doctor --repair` {damage.repair}, " if damage.repair else ""
             risk = f"{way}or `--allow-rebuild {query.name}` begins again"
-            return Line(
+            return PlanLine(
                 "!", "hold", "query", query.name, f"its checkpoint is damaged: {damage}", risk.removeprefix("or ")
             )
         case CarryQuery(rename):
             reason = f"it was called `{rename.old}`, and goes on with the checkpoint of that name"
-            return Line("~", "carry", "query", rename.new, reason)
+            return PlanLine("~", "carry", "query", rename.new, reason)
         case RetireQuery(name):
-            return Line("-", "retire", "query", name, "no longer in the project; its checkpoint and output stay")
+            return PlanLine("-", "retire", "query", name, "no longer in the project; its checkpoint and output stay")
         case CreateConnector(connector):
-            return Line("+", "create", "connector", connector.name, f"Kafka Connect `{connector.cluster}` has none")
+            return PlanLine("+", "create", "connector", connector.name, f"Kafka Connect `{connector.cluster}` has none")
         case ChangeConnector(connector, reason):
-            return Line("~", "change", "connector", connector.name, reason)
+            return PlanLine("~", "change", "connector", connector.name, reason)
         case RestartConnector(connector, reason):
-            return Line("~", "restart", "connector", connector.name, f"it has failed: {reason}")
+            return PlanLine("~", "restart", "connector", connector.name, f"it has failed: {reason}")
         case DeleteConnector(name, _):
-            return Line("-", "delete", "connector", name, "no longer in the project; what it has written stays")
+            return PlanLine("-", "delete", "connector", name, "no longer in the project; what it has written stays")
         case CreateVirtualTopic(rule):
-            return Line("+", "create", "virtual topic", rule.virtual_topic, f"a view of `{rule.physical_topic}`")
+            return PlanLine("+", "create", "virtual topic", rule.virtual_topic, f"a view of `{rule.physical_topic}`")
         case ChangeVirtualTopic(rule, _, reason):
-            return Line("~", "change", "virtual topic", rule.virtual_topic, reason)
+            return PlanLine("~", "change", "virtual topic", rule.virtual_topic, reason)
         case DeleteVirtualTopic(name, _, left):
             if left:
-                return Line("-", "forget", "virtual topic", name, "no gateway is named any more; it stays there")
-            return Line("-", "delete", "virtual topic", name, "no longer in the project; the topic below stays")
+                return PlanLine("-", "forget", "virtual topic", name, "no gateway is named any more; it stays there")
+            return PlanLine("-", "delete", "virtual topic", name, "no longer in the project; the topic below stays")
     assert_never(step)
 
 
-def _where(query: QuerySpec) -> str:
+def _start_position(query: QuerySpec) -> str:
     """Where a query begins that goes on from nothing."""
     first = [entry.sources[0] for entry in query.inputs]
     said = [field for field, usual in _BEGINNINGS.items() if any(one.get(field, usual) != usual for one in first)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.clients.clusters import Clusters
-from penstock.clients.conduktor import Interceptor, Served
+from penstock.clients.conduktor import GatewayInterceptor, GatewayState
 from penstock.clients.registry.client import Registry
 from penstock.errors import Diagnostic
 from penstock.manifest.model import GatewayRule, Manifest
@@ -28,9 +28,9 @@ class Gateways:
     """
 
     cluster: str = ""
-    there: Mapping[str, Served] | None = None
+    there: Mapping[str, GatewayState] | None = None
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    wanted: Mapping[str, Mapping[str, Interceptor]] = field(default_factory=dict, repr=False)
+    wanted: Mapping[str, Mapping[str, GatewayInterceptor]] = field(default_factory=dict, repr=False)
     has_registry: bool = False
 
 
@@ -42,7 +42,7 @@ def ask_gateway(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, s
     gateway = clusters.gateway
     if gateway is None or not (manifest.gateway_rules or deployed):
         return NO_GATEWAY
-    there = {name: gateway.served(name) for name in sorted({gateway.cluster, *deployed.values()})}
+    there = {name: gateway.read_state(name) for name in sorted({gateway.cluster, *deployed.values()})}
     registry = registry_of(clusters)
     wanted = {rule.virtual_topic: interceptors(rule, registry) for rule in manifest.gateway_rules}
     problems = {}
@@ -50,16 +50,18 @@ def ask_gateway(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, s
         if _is_served(rule, wanted[rule.virtual_topic], there[gateway.cluster]):
             continue
         said = gateway.problems(rule.virtual_topic, rule.physical_topic, wanted[rule.virtual_topic])
-        problems[rule.virtual_topic] = tuple(_covered(text, registry) for text in said)
+        problems[rule.virtual_topic] = tuple(_mask_password(text, registry) for text in said)
     return Gateways(gateway.cluster, there, problems, wanted, registry is not None)
 
 
-def _is_served(rule: GatewayRule, wanted: Mapping[str, Interceptor], there: Served) -> bool:
+def _is_served(rule: GatewayRule, wanted: Mapping[str, GatewayInterceptor], there: GatewayState) -> bool:
     """Whether a virtual topic is as it should be, so that nothing need be asked about it."""
-    return there.aliases.get(rule.virtual_topic) == rule.physical_topic and _own(rule, there) == wanted
+    return (
+        there.aliases.get(rule.virtual_topic) == rule.physical_topic and _existing_interceptors(rule, there) == wanted
+    )
 
 
-def _own(rule: GatewayRule, there: Served) -> dict[str, Interceptor]:
+def _existing_interceptors(rule: GatewayRule, there: GatewayState) -> dict[str, GatewayInterceptor]:
     """The interceptors of a virtual topic that the gateway has."""
     names = own_interceptors(rule.virtual_topic)
     return {name: there.interceptors[name] for name in names if name in there.interceptors}
@@ -70,7 +72,7 @@ def registry_of(clusters: Clusters) -> Registry | None:
     return book.registry if book is not None else None
 
 
-def _covered(text: str, registry: Registry | None) -> str:
+def _mask_password(text: str, registry: Registry | None) -> str:
     secret = registry.password if registry is not None else None
     return text.replace(secret, COVER) if secret else text
 
@@ -80,19 +82,19 @@ def own_interceptors(virtual_topic: str) -> tuple[str, str]:
     return f"{virtual_topic}-select", f"{virtual_topic}-mask"
 
 
-def interceptors(rule: GatewayRule, registry: Registry | None) -> dict[str, Interceptor]:
+def interceptors(rule: GatewayRule, registry: Registry | None) -> dict[str, GatewayInterceptor]:
     """The interceptors of a virtual topic by name, as they are sent."""
     schema = _schema_settings(registry) if rule.with_schema and registry is not None else {}
     select, mask = own_interceptors(rule.virtual_topic)
-    found: dict[str, Interceptor] = {}
+    found: dict[str, GatewayInterceptor] = {}
     if (statement := _statement(rule)) is not None:
         config = {"virtualTopic": rule.virtual_topic, "statement": statement, **schema}
-        found[select] = Interceptor(_SELECT_PLUGIN, _SELECT_PRIORITY, config)
+        found[select] = GatewayInterceptor(_SELECT_PLUGIN, _SELECT_PRIORITY, config)
     fields = [str(i.config["field"]) for i in rule.interceptors if i.type == "mask"]
     if fields:
         policies = [{"name": f"mask {name}", "fields": [name], "rule": {"type": "MASK_ALL"}} for name in fields]
         topic = "^" + rule.virtual_topic.replace(".", r"\.") + "$"
-        found[mask] = Interceptor(_MASK_PLUGIN, _MASK_PRIORITY, {"topic": topic, "policies": policies, **schema})
+        found[mask] = GatewayInterceptor(_MASK_PLUGIN, _MASK_PRIORITY, {"topic": topic, "policies": policies, **schema})
     return found
 
 
@@ -132,35 +134,35 @@ def virtual_topic_steps(
     there = gateways.there[gateways.cluster]
     for rule in manifest.gateway_rules:
         wanted = gateways.wanted[rule.virtual_topic]
-        has = _own(rule, there)
+        has = _existing_interceptors(rule, there)
         if rule.virtual_topic not in there.aliases and not has:
             yield CreateVirtualTopic(rule, gateways.cluster)
             continue
-        changes = [*_moved(rule, there.aliases.get(rule.virtual_topic)), *_changes(has, wanted)]
+        changes = [*_describe_move(rule, there.aliases.get(rule.virtual_topic)), *_changes(has, wanted)]
         if not changes and deployed.get(rule.virtual_topic) != gateways.cluster:
             changes = ["it is there already, and from now on this project's"]
         if changes:
             yield ChangeVirtualTopic(rule, gateways.cluster, ", ".join(changes))
 
 
-def _moved(rule: GatewayRule, before: str | None) -> Iterator[str]:
+def _describe_move(rule: GatewayRule, before: str | None) -> Iterator[str]:
     if before is None:
         yield "the topic is gone"
     elif before != rule.physical_topic:
         yield f"a view of `{before}` -> `{rule.physical_topic}`"
 
 
-def _changes(has: Mapping[str, Interceptor], wanted: Mapping[str, Interceptor]) -> Iterator[str]:
+def _changes(has: Mapping[str, GatewayInterceptor], wanted: Mapping[str, GatewayInterceptor]) -> Iterator[str]:
     """What differs, interceptor by interceptor. Settings that may hold a password are not shown."""
     for name in sorted({*has, *wanted}):
         old, new = has.get(name), wanted.get(name)
         if old == new:
             continue
-        before, after = _shown(old), _shown(new)
+        before, after = _describe_interceptor(old), _describe_interceptor(new)
         yield f"{before} -> {after}" if before != after else f"settings of {name} changed"
 
 
-def _shown(interceptor: Interceptor | None) -> str:
+def _describe_interceptor(interceptor: GatewayInterceptor | None) -> str:
     """The part of an interceptor that people know it by."""
     if interceptor is None:
         return "none"

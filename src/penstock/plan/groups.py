@@ -9,10 +9,10 @@ from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.offsets import readers
-from penstock.plan.place import Place
+from penstock.plan.place import ProjectPlace
 
 
-def groups(spec: QuerySpec, place: Place, chosen: str | None) -> dict[str, frozenset[str]]:
+def groups(spec: QuerySpec, place: ProjectPlace, chosen: str | None) -> dict[str, frozenset[str]]:
     """The groups of consumers under which a query shows how far it has read, each with its topics: one for the query,
     or one for every source if somebody has `chosen` what they begin with."""
     read = list(readers(spec))
@@ -25,13 +25,13 @@ def groups(spec: QuerySpec, place: Place, chosen: str | None) -> dict[str, froze
 class ChosenGroups:
     """The groups of a pipeline's readers, named by `consumer_group_id`. Where that is not given there are none."""
 
-    def __init__(self, clusters: Clusters, place: Place) -> None:
+    def __init__(self, clusters: Clusters, place: ProjectPlace) -> None:
         chosen = clusters.source.group if clusters.source is not None and place.is_of_pipeline else None
         self._clusters = clusters
         self._place = place
         self._chosen = chosen
 
-    def known(self, queries: Iterable[QuerySpec]) -> frozenset[tuple[str, str]]:
+    def known_readers(self, queries: Iterable[QuerySpec]) -> frozenset[tuple[str, str]]:
         """The readers and topics of which groups have offsets."""
         return frozenset(each for query in queries for each in self.of(query))
 
@@ -40,14 +40,14 @@ class ChosenGroups:
         found: dict[tuple[str, str], dict[int, int]] = {}
         if self._chosen is not None:
             for reader, topic in readers(spec):
-                offsets = self._committed(self._place.group(reader, self._chosen), topic)
+                offsets = self._committed_offsets(self._place.group(reader, self._chosen), topic)
                 found |= {(reader, topic): {number: at for (_, number), at in offsets.items()}} if offsets else {}
         return found
 
-    def _committed(self, group: str, topic: str) -> Mapping[tuple[str, int], int]:
+    def _committed_offsets(self, group: str, topic: str) -> Mapping[tuple[str, int], int]:
         """What a group says; nothing if we may not ask."""
         try:
-            return self._admin.committed(group, [topic])
+            return self._admin.committed_offsets(group, [topic])
         except ServiceError as error:
             if error.code != "kafka-refused":
                 raise

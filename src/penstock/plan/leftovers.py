@@ -11,12 +11,12 @@ from urllib.parse import unquote
 from penstock.clients.clusters import Clusters
 from penstock.clients.files.batch_directory import NOTE
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.rows.topic_names import error_topic
+from penstock.clients.rows.topic_names import dead_letter_topic
 from penstock.errors import ServiceError
 from penstock.manifest.model import Manifest
-from penstock.plan.place import Place
+from penstock.plan.place import ProjectPlace
 from penstock.plan.renames import read_former_names
-from penstock.plan.state import forget_retired, read_retired
+from penstock.plan.state import forget_retired_queries, read_retired_queries
 from penstock.plan.stores import StateStore
 
 
@@ -36,10 +36,10 @@ class Leftover:
         return None if self.path is None else sum(file.stat().st_size for file in files)
 
 
-def find_leftovers(manifest: Manifest, place: Place, store: StateStore, clusters: Clusters) -> list[Leftover]:
+def find_leftovers(manifest: Manifest, place: ProjectPlace, store: StateStore, clusters: Clusters) -> list[Leftover]:
     """What the queries of a project do not use. What others have put beside it is not looked at."""
-    retired = read_retired(store, place)
-    found = [*_directories(manifest, place), *_topics(manifest, place, _error_topics(manifest, place, store))]
+    retired = read_retired_queries(store, place)
+    found = [*_directories(manifest, place), *_topics(manifest, place, _dead_letter_topics(manifest, place, store))]
     return [*found, *_kafka_topics(manifest, retired, clusters)]
 
 
@@ -54,28 +54,28 @@ def remove_leftover(leftover: Leftover, clusters: Clusters) -> None:
         raise ServiceError("not-writable", f"cannot remove {leftover.path}: {error.strerror or error}") from error
 
 
-def forget_leftovers(store: StateStore, place: Place) -> None:
+def forget_leftovers(store: StateStore, place: ProjectPlace) -> None:
     """Forget the queries that are gone, once nothing is left of them."""
-    forget_retired(store, place)
+    forget_retired_queries(store, place)
 
 
-def _directories(manifest: Manifest, place: Place) -> Iterator[Leftover]:
+def _directories(manifest: Manifest, place: ProjectPlace) -> Iterator[Leftover]:
     """Checkpoints and heartbeats of queries that are gone, and checkpoints that rebuilds have set aside."""
     queries = [query.name for query in manifest.queries]
     checkpoints = {place.checkpoint(name).name for name in queries}
-    beats = {place.beats(name).name for name in queries}
+    beats = {place.heartbeat_directory(name).name for name in queries}
     for path in _folders(place.checkpoint("x").parent):
         if path.name not in checkpoints:
             of, sign, _ = path.name.rpartition("@")
             aside = bool(sign) and of in checkpoints
             reason = f"a rebuild of `{unquote(of)}` has set it aside" if aside else "no query has this name"
             yield Leftover("checkpoint", unquote(path.name), reason, path)
-    for path in _folders(place.beats("x").parent):
+    for path in _folders(place.heartbeat_directory("x").parent):
         if path.name not in beats:
             yield Leftover("heartbeats", unquote(path.name), "no query has this name", path)
 
 
-def _error_topics(manifest: Manifest, place: Place, store: StateStore) -> Collection[str]:
+def _dead_letter_topics(manifest: Manifest, place: ProjectPlace, store: StateStore) -> Collection[str]:
     """Topics that keep dead letters of the project, also under former names of its models."""
     nodes = {
         node
@@ -83,13 +83,13 @@ def _error_topics(manifest: Manifest, place: Place, store: StateStore) -> Collec
         for node in (*(i.node for i in query.inputs), *(o.node for o in query.outputs))
     }
     former = (f"model.{old}" for old, new in read_former_names(store, place).items() if f"model.{new}" in nodes)
-    return {error_topic(node) for node in (*nodes, *former)}
+    return {dead_letter_topic(node) for node in (*nodes, *former)}
 
 
-def _topics(manifest: Manifest, place: Place, kept: Collection[str]) -> Iterator[Leftover]:
+def _topics(manifest: Manifest, place: ProjectPlace, kept: Collection[str]) -> Iterator[Leftover]:
     """Embedded topics that a checkpoint of this project has written, and that nothing in it reads or writes, but for
     those that keep dead letters."""
-    used = {*_used(manifest), *kept}
+    used = {*_used_topics(manifest), *kept}
     own = {known for path in _folders(place.checkpoint("x").parent) if (known := _id(path / "metadata"))}
     for path in _folders(place.topics):
         writers = {_id(note, "checkpoint_id") for note in path.glob(f"*/{NOTE}")}
@@ -103,7 +103,7 @@ def _kafka_topics(
     manifest: Manifest, retired: Mapping[str, Mapping[str, Any]], clusters: Clusters
 ) -> Iterator[Leftover]:
     """Topics of Kafka that queries which are gone have written."""
-    used = _used(manifest)
+    used = _used_topics(manifest)
     sinks = [(name, output["sink"]) for name, query in retired.items() for output in query.get("outputs", ())]
     written = {str(s["topic"]): name for name, s in sinks if s["type"] == "kafka" and s["topic"] not in used}
     if written and clusters.sink is not None:
@@ -113,7 +113,7 @@ def _kafka_topics(
                 yield Leftover("kafka topic", topic, f"`{query}`, which is gone, wrote it")
 
 
-def _used(manifest: Manifest) -> Collection[str]:
+def _used_topics(manifest: Manifest) -> Collection[str]:
     """Every topic that something in the project reads or writes."""
     read = [source.get("topic") for query in manifest.queries for entry in query.inputs for source in entry.sources]
     told = [stream.get("topic") for stream in manifest.streams.values()]

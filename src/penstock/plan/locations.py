@@ -34,7 +34,7 @@ def _class_of(role: Role, config: Mapping[str, Any]) -> type[Connector] | None:
     return registry.find_source(kind) if role == "source" else registry.find_sink(kind)
 
 
-def filled_locations(query: QuerySpec, environ: Environ) -> dict[str, str]:
+def resolve_locations(query: QuerySpec, environ: Environ) -> dict[str, str]:
     """The places of a query that depend on variables, as these are set: by the name of a reader, or the node of a sink.
 
     A definition has the names of variables only, so that another value would not be noticed in it.

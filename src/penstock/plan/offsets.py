@@ -25,7 +25,7 @@ _PHASES: Final = "hybrid_source_{}_v1"
 _DONE: Final = "completed_phases"
 
 
-class _Kept(NamedTuple):
+class _StoredOffset(NamedTuple):
     key: str
     reader: str
     topic: str
@@ -33,7 +33,7 @@ class _Kept(NamedTuple):
     offset: int
 
 
-class KeptOffsets:
+class OffsetStore:
     """What a store says of how far topics are read."""
 
     def __init__(self, store: StateStore, namespace: str) -> None:
@@ -51,13 +51,13 @@ class KeptOffsets:
             },
         )
 
-    def known(self) -> frozenset[tuple[str, str]]:
+    def known_readers(self) -> frozenset[tuple[str, str]]:
         """Of which readers and topics something is kept."""
-        return frozenset((kept.reader, kept.topic) for kept in self._found(""))
+        return frozenset((kept.reader, kept.topic) for kept in self._stored_offsets(""))
 
     def of(self, reader: str, topic: str) -> dict[int, int]:
         """The next offset of each partition that a reader had come to."""
-        found = self._found(_key(reader, topic, ""))
+        found = self._stored_offsets(_key(reader, topic, ""))
         return {kept.number: kept.offset for kept in found if (kept.reader, kept.topic) == (reader, topic)}
 
     def put_id(self, reader: str, topic: str, number: str | None) -> None:
@@ -85,20 +85,20 @@ class KeptOffsets:
         }
 
     def forget(self, reader: str) -> None:
-        keys = [kept.key for kept in self._found(f"{reader}:") if kept.reader == reader]
+        keys = [kept.key for kept in self._stored_offsets(f"{reader}:") if kept.reader == reader]
         keys += {_PHASES.format(reader)} & self._store.get(self._namespace, _PHASES.format(reader)).keys()
         if keys:
             self._store.remove(self._namespace, keys)
         if topics := [key for key in self._store.get(self._topics, f"{reader}:") if key.rsplit(":", 2)[0] == reader]:
             self._store.remove(self._topics, topics)
 
-    def _found(self, prefix: str) -> Iterator[_Kept]:
+    def _stored_offsets(self, prefix: str) -> Iterator[_StoredOffset]:
         """The offsets in the store. Others may keep what is theirs in the same namespace: it is passed over."""
         for key, document in self._store.get(self._namespace, prefix).items():
             parts = key.rsplit(":", 2)
             offset = document.get("offset") if isinstance(document, dict) else None
             if len(parts) == 3 and parts[2].isdecimal() and type(offset) is int:
-                yield _Kept(key, parts[0], parts[1], int(parts[2]), offset)
+                yield _StoredOffset(key, parts[0], parts[1], int(parts[2]), offset)
 
 
 def _key(reader: str, topic: str, number: int | str) -> str:

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from penstock.clients.files.batch_directory import NOTE
-from penstock.clients.files.path_names import short_folder_of
+from penstock.clients.files.path_names import short_directory_name
 from penstock.connectors.topic import TOPICS
 
 HOME: Final = ".penstock"
@@ -16,7 +16,7 @@ BatchLog: TypeAlias = Literal["offsets", "commits"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProjectPlace:
     """`name` tells a project and a pipeline of one name apart: `project.shop`, `pipeline.shop`; `application` tells
     deployments of one pipeline apart. `environment` is the slot that state is kept in: that of the environment, unless
     `slots` says otherwise. What does not `last` is of one run, and has checkpoints of its own: those of runs
@@ -30,19 +30,19 @@ class Place:
     carried: tuple[tuple[str, str], ...] = ()
     """Queries that go on with the checkpoint of another name, and that name."""
 
-    def in_slot(self, slot: str) -> "Place":
+    def with_slot(self, slot: str) -> "ProjectPlace":
         return replace(self, environment=slot)
 
     @property
     def namespace(self) -> str:
-        return f"{self._deployed}/{self.environment}"
+        return f"{self._deployment}/{self.environment}"
 
     @property
     def is_of_pipeline(self) -> bool:
         return self.name.startswith("pipeline.")
 
     @property
-    def of_offsets(self) -> str:
+    def offsets_namespace(self) -> str:
         """The namespace of a pipeline's offsets in a store, which others know too."""
         return self.application or self.name.partition(".")[2]
 
@@ -63,18 +63,18 @@ class Place:
         return self._own / "run" / "lock"
 
     @property
-    def letters_lock(self) -> Path:
+    def replay_lock(self) -> Path:
         """Of who delivers letters again. A run may go on beside."""
         return self._own / "run" / "letters-lock"
 
     def checkpoint(self, query: str) -> Path:
-        return self._checkpoints / short_folder_of(self._began_as(query))
+        return self._checkpoints / short_directory_name(self._original_name(query))
 
-    def beats(self, query: str) -> Path:
+    def heartbeat_directory(self, query: str) -> Path:
         """Where the heartbeats of a query are."""
-        return self._own / "beats" / short_folder_of(self._began_as(query))
+        return self._own / "beats" / short_directory_name(self._original_name(query))
 
-    def _began_as(self, query: str) -> str:
+    def _original_name(self, query: str) -> str:
         """The name that a query had when it began. Another query that has that name by now has another directory."""
         names = dict(self.carried)
         return names.get(query, f"{query}{_ANOTHER}" if query in names.values() else query)
@@ -85,7 +85,7 @@ class Place:
             return f"{chosen}-{reader}"
         named = self.environment.partition("@")[0]
         environment = () if named == "default" else (named,)
-        return "-".join(("penstock", self._deployed.partition(".")[2], *environment, reader))
+        return "-".join(("penstock", self._deployment.partition(".")[2], *environment, reader))
 
     def existing_topics(self) -> Iterator[str]:
         if self.topics.is_dir():
@@ -115,12 +115,12 @@ class Place:
         return self._own / ("checkpoints" if self.lasts else "passing")
 
     @property
-    def _deployed(self) -> str:
+    def _deployment(self) -> str:
         return f"{self.name}@{self.application}" if self.application else self.name
 
     @property
     def _own(self) -> Path:
-        return self.root / HOME / short_folder_of(self._deployed) / short_folder_of(self.environment)
+        return self.root / HOME / short_directory_name(self._deployment) / short_directory_name(self.environment)
 
 
 def last_batch(checkpoint: Path, log: BatchLog) -> int:

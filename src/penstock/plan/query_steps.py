@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from typing import Any, Final
 
-from penstock.manifest.model import Input, Manifest, Output, QuerySpec
-from penstock.plan.locations import changed_locations, filled_locations, is_moved, location
+from penstock.manifest.model import Input, Manifest, QueryOutput, QuerySpec
+from penstock.plan.locations import changed_locations, is_moved, location, resolve_locations
 from penstock.plan.offsets import reader_of, readers
 from penstock.plan.reasons import differences
-from penstock.plan.state import Checkpoint, Deployed
+from penstock.plan.state import Checkpoint, DeployedState
 from penstock.plan.state_fit import input_changes
 from penstock.plan.steps import HoldQuery, QueryStep, RebuildQuery, RestartQuery, ResumeQuery, StartQuery
 from penstock.project.variables import Environ
@@ -17,7 +17,7 @@ ALL: Final = "all"
 
 
 def query_step(
-    query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_rebuild: Collection[str], environ: Environ
+    query: QuerySpec, deployed: DeployedState, manifest: Manifest, allow_rebuild: Collection[str], environ: Environ
 ) -> QueryStep:
     before = deployed.queries.get(query.name)
     checkpoint = deployed.checkpoints.get(query.name)
@@ -25,7 +25,7 @@ def query_step(
     asked, known = query.name in allow_rebuild, deployed.offsets | deployed.grouped
     if reason or (asked and (checkpoint or not known.isdisjoint(readers(query)))):
         allowed = asked or ALL in allow_rebuild
-        return RebuildQuery(query, reason or "you asked for it", allowed, left=_left_behind(query, before))
+        return RebuildQuery(query, reason or "you asked for it", allowed, left=_abandoned_outputs(query, before))
     if (damage := deployed.damaged.get(query.name)) is not None:
         return HoldQuery(query, damage)
     if checkpoint is None and _has_offsets(query, deployed):
@@ -40,7 +40,7 @@ def query_step(
     return RestartQuery(query, "; ".join(reasons) or "what becomes of rows that it cannot use changed")
 
 
-def _left_behind(query: QuerySpec, before: QuerySpec | None) -> tuple[str, ...]:
+def _abandoned_outputs(query: QuerySpec, before: QuerySpec | None) -> tuple[str, ...]:
     """The places that a query wrote to before, if it writes to none of them any more."""
     known = {output.node: output.sink for output in before.outputs} if before is not None else {}
     pairs = [(known[output.node], output.sink) for output in query.outputs if output.node in known]
@@ -57,7 +57,7 @@ def _reason_to_rebuild(
     query: QuerySpec,
     before: QuerySpec | None,
     checkpoint: Checkpoint | None,
-    deployed: Deployed,
+    deployed: DeployedState,
     manifest: Manifest,
     environ: Environ,
 ) -> str | None:
@@ -79,7 +79,7 @@ def _reason_to_rebuild(
     found = (*differences(before, query), *input_changes(query, manifest, deployed))
     breaking = [reason for reason, breaks in found if breaks]
     places = deployed.places.get(query.name, {})
-    if checkpoint.begun and (other := changed_locations(places, filled_locations(query, environ))):
+    if checkpoint.begun and (other := changed_locations(places, resolve_locations(query, environ))):
         breaking.append(other)
     gone = {i.name for i in before.inputs} - {i.name for i in query.inputs}
     if gone and checkpoint.unfinished:
@@ -90,15 +90,15 @@ def _reason_to_rebuild(
 _FILLED: Final = "its topic already holds rows of an earlier run"
 
 
-def _has_offsets(query: QuerySpec, deployed: Deployed) -> bool:
+def _has_offsets(query: QuerySpec, deployed: DeployedState) -> bool:
     """Whether everything that the query must know to go on is how far it has read topics, and that is known."""
     streams = [entry for entry in query.inputs if not entry.static]
-    only_topics = all(entry.topic is not None and _phases_done(query, entry, deployed) for entry in streams)
+    only_topics = all(entry.topic is not None and _has_finished_phases(query, entry, deployed) for entry in streams)
     known = deployed.offsets | deployed.grouped
     return only_topics and not query.stateful and known.issuperset(readers(query))
 
 
-def _phases_done(query: QuerySpec, entry: Input, deployed: Deployed) -> bool:
+def _has_finished_phases(query: QuerySpec, entry: Input, deployed: DeployedState) -> bool:
     """Whether an input has nothing left to read before its topic, and what it had to read is still the same."""
     if entry.backfill is None:
         return True
@@ -110,7 +110,7 @@ def _phases_done(query: QuerySpec, entry: Input, deployed: Deployed) -> bool:
     return reached and known.get(entry.name, phases) == phases and all(phase.name in done for phase in phases)
 
 
-def _moved_output(query: QuerySpec, before: QuerySpec | None, deployed: Deployed) -> str | None:
+def _moved_output(query: QuerySpec, before: QuerySpec | None, deployed: DeployedState) -> str | None:
     """Whether another query wrote one of its sinks before: it was somewhere else in its input."""
     own = {output.node for output in before.outputs} if before is not None else set[str]()
     others = [q for name, q in deployed.queries.items() if name != query.name and name in deployed.checkpoints]
@@ -118,7 +118,7 @@ def _moved_output(query: QuerySpec, before: QuerySpec | None, deployed: Deployed
     return next((f"`{name}` wrote `{node.partition('.')[2]}` before" for name, node in found), None)
 
 
-def _same_target(query: QuerySpec, deployed: Deployed, manifest: Manifest) -> str | None:
+def _same_target(query: QuerySpec, deployed: DeployedState, manifest: Manifest) -> str | None:
     """A query that is gone under its name, but wrote where this one is to write: rows would come twice."""
     present = {q.name for q in manifest.queries}
     targets = [_target(output) for output in query.outputs]
@@ -126,7 +126,7 @@ def _same_target(query: QuerySpec, deployed: Deployed, manifest: Manifest) -> st
     return next((q.name for q in gone if any(_target(output) in targets for output in q.outputs)), None)
 
 
-def _target(output: Output) -> dict[str, Any]:
+def _target(output: QueryOutput) -> dict[str, Any]:
     return {
         key: value for key, value in output.sink.items() if key not in ("from", "primary_key", "deduplicate", "isolate")
     }

@@ -6,9 +6,9 @@ from typing import Final
 
 from penstock.config import describe_duration
 from penstock.keyed.operators import Aggregate, Ranking
-from penstock.manifest.input_columns import used_of_inputs, used_of_views
+from penstock.manifest.input_columns import used_input_columns, used_view_columns
 from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
-from penstock.manifest.words import told
+from penstock.manifest.words import describe_operators
 from penstock.plan.locations import TOPICS, is_moved, location
 from penstock.plan.recorded_state import keeps_state
 from penstock.sql.analyze.type_choices import state_text, unnested_text
@@ -45,7 +45,7 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     elif _ties(before) != _ties(after):
         yield "of rows with equal times, the last one that came is the latest", False
     elif _ttls(before) != _ttls(after):
-        yield f"its state is kept for another time: {_spoken(after)}, before {_spoken(before)}", False
+        yield f"its state is kept for another time: {_describe_ttls(after)}, before {_describe_ttls(before)}", False
     gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
     new = {i.name for i in after.inputs} - {i.name for i in before.inputs}
     if gone or new:
@@ -53,7 +53,7 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     elif [i.name for i in before.inputs] != [i.name for i in after.inputs]:
         yield "it reads its inputs in another order", stateful
     else:
-        used = used_of_inputs(after) if stateful else {}
+        used = used_input_columns(after) if stateful else {}
         for was, now in zip(before.inputs, after.inputs, strict=True):
             if was != now:
                 yield _input(was, now), _breaks(was, now, stateful, used.get(now.view))
@@ -80,13 +80,15 @@ def _other_state(before: QuerySpec, after: QuerySpec) -> str:
         old, new = _ttls(before), _ttls(after)
         if old != new:
             came = sum(ttl is not None for ttl in new) > sum(ttl is not None for ttl in old)
-            begun = f"`state_ttl_ms` is new ({_spoken(after)})" if came else "`state_ttl_ms` was taken out"
+            begun = f"`state_ttl_ms` is new ({_describe_ttls(after)})" if came else "`state_ttl_ms` was taken out"
             return f"{begun}, and state is kept in another form {'with' if came else 'without'} it"
         return "`allowed_lateness_ms` changed, and its windows are kept by it"
-    if _waiting(before) != _waiting(after) and not (_others(before) or _others(after)):
-        now = "late rows correct its windows now" if _waiting(after) else "late rows no longer correct its windows"
+    if _has_windows(before) != _has_windows(after) and not (
+        _has_other_operators(before) or _has_other_operators(after)
+    ):
+        now = "late rows correct its windows now" if _has_windows(after) else "late rows no longer correct its windows"
         return f"{now}, and they are kept in another form"
-    old_words, new_words = (_words(query) for query in (before, after))
+    old_words, new_words = (_operator_descriptions(query) for query in (before, after))
     went = [what for what in old_words if what not in new_words]
     came_words = [what for what in new_words if what not in old_words]
     if went and came_words:
@@ -94,8 +96,12 @@ def _other_state(before: QuerySpec, after: QuerySpec) -> str:
     return f"its SQL changed{_OLD_STATE}"
 
 
-def _words(query: QuerySpec) -> list[str]:
-    return [operator.what for operator in told(query)] if any(isinstance(s, KeyedStep) for s in query.steps) else []
+def _operator_descriptions(query: QuerySpec) -> list[str]:
+    return (
+        [operator.what for operator in describe_operators(query)]
+        if any(isinstance(s, KeyedStep) for s in query.steps)
+        else []
+    )
 
 
 def _works(query: QuerySpec) -> list[str | KeyedStep]:
@@ -123,7 +129,7 @@ def _work(step: Step | KeyedStep) -> str | KeyedStep:
 
 def _used_work(query: QuerySpec) -> list[str | KeyedStep]:
     """What the steps of a query do for those that read them: outputs that nobody uses are not in its state."""
-    used = used_of_views(query)
+    used = used_view_columns(query)
     works = ((step, _work(step)) for step in query.steps)
     return [drop_unused_outputs(work, used[step.view]) if isinstance(work, str) else work for step, work in works]
 
@@ -138,12 +144,12 @@ def _plain(step: Step | KeyedStep) -> str | KeyedStep:
     return step.model_copy(update={"operator": operator, "late": None})
 
 
-def _waiting(query: QuerySpec) -> bool:
+def _has_windows(query: QuerySpec) -> bool:
     """Whether windows of ours are in it."""
     return any(isinstance(step, KeyedStep) and _is_window(step) for step in query.steps)
 
 
-def _others(query: QuerySpec) -> bool:
+def _has_other_operators(query: QuerySpec) -> bool:
     return any(isinstance(step, KeyedStep) and not _is_window(step) for step in query.steps)
 
 
@@ -164,7 +170,7 @@ def _ttls(query: QuerySpec) -> list[int | None]:
     return [step.operator.ttl_ms for step in query.steps if isinstance(step, KeyedStep)]
 
 
-def _spoken(query: QuerySpec) -> str:
+def _describe_ttls(query: QuerySpec) -> str:
     return ", ".join(describe_duration(ttl) for ttl in dict.fromkeys(_ttls(query)) if ttl is not None)
 
 

@@ -114,7 +114,7 @@ def _out_of_reach(master: str, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
         read = [source for entry in query.inputs for source in entry.sources]
         sources = [(registry.find_source(str(source["type"])), source) for source in read]
         sinks = [(registry.find_sink(str(output.sink["type"])), output.sink) for output in query.outputs]
-        if any(found is not None and found.stays_here(config) for found, config in (*sources, *sinks)):
+        if any(found is not None and found.is_machine_local(config) for found, config in (*sources, *sinks)):
             text = f"`{query.name}` reads or writes directories of this machine, out of reach for `{master}`"
             hint = "leave `runtime.spark.master` out to run here, or set `runtime.kafka`"
             yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name, "master": master})

@@ -14,8 +14,8 @@ from penstock.errors import Diagnostic, Severity
 from penstock.manifest.assembly import stream_name
 from penstock.manifest.model import Input, Manifest, QuerySpec
 from penstock.plan.locations import is_moved, location
-from penstock.plan.place import Place
-from penstock.plan.state import Deployed
+from penstock.plan.place import ProjectPlace
+from penstock.plan.state import DeployedState
 from penstock.plan.stores import StateStore
 
 _CARRIED = "carried:"
@@ -32,7 +32,7 @@ class Rename:
     """The old and the new names of models that it reads, which must be carried with it."""
 
 
-def find_renames(manifest: Manifest, deployed: Deployed) -> Iterator[Rename]:
+def find_renames(manifest: Manifest, deployed: DeployedState) -> Iterator[Rename]:
     """New queries that have the SQL, the inputs and the key of one that is gone. What they read may be renamed too."""
     if manifest.project.format == "pipeline":
         return  # its queries are called by their sources and sinks, which checkpoints know
@@ -73,7 +73,7 @@ def _without_name(entry: Input, nodes: Collection[str]) -> Input:
     return entry.model_copy(update={"name": ""}) if entry.node in nodes else entry
 
 
-def offers(renames: Collection[Rename]) -> Iterator[Diagnostic]:
+def describe_renames(renames: Collection[Rename]) -> Iterator[Diagnostic]:
     """What to say of models that look renamed."""
     for rename in renames:
         text = f"`{rename.new}` has the SQL, the inputs and the key of `{rename.old}`, which is gone"
@@ -101,7 +101,7 @@ def _option(rename: Rename) -> str:
 
 
 def carry_refusals(
-    asked: Collection[tuple[str, str]], renames: Collection[Rename], deployed: Deployed
+    asked: Collection[tuple[str, str]], renames: Collection[Rename], deployed: DeployedState
 ) -> Iterator[Diagnostic]:
     """Why the state of a query cannot be carried to another name."""
     known = {(rename.old, rename.new): rename for rename in renames}
@@ -122,7 +122,7 @@ def carry_refusals(
         yield Diagnostic("carry-refused", why, hint=hint, params={"old": old, "new": new})
 
 
-def carry(deployed: Deployed, renames: Collection[Rename]) -> Deployed:
+def carry_state(deployed: DeployedState, renames: Collection[Rename]) -> DeployedState:
     """What is deployed, as if its models had been called by their new names from the beginning."""
     for rename in renames:
         queries = {q.name: q for q in (rename_node(q, rename.old, rename.new) for q in deployed.queries.values())}
@@ -146,25 +146,25 @@ def with_carried_names(manifest: Manifest, carried: Mapping[str, str]) -> Manife
     if not nodes:
         return manifest
     queries = tuple(
-        query.model_copy(update={"inputs": tuple(_known_as(entry, nodes) for entry in query.inputs)})
+        query.model_copy(update={"inputs": tuple(_keep_reader_name(entry, nodes) for entry in query.inputs)})
         for query in manifest.queries
     )
     return manifest.model_copy(update={"queries": queries})
 
 
-def _known_as(entry: Input, nodes: Mapping[str, str]) -> Input:
+def _keep_reader_name(entry: Input, nodes: Mapping[str, str]) -> Input:
     if entry.node not in nodes:
         return entry
     return entry.model_copy(update={"name": stream_name(entry.view.replace(entry.node, nodes[entry.node], 1))})
 
 
-def read_carried(store: StateStore, place: Place) -> dict[str, str]:
+def read_carried_names(store: StateStore, place: ProjectPlace) -> dict[str, str]:
     """The names under which queries began that are called otherwise, by the name they have."""
     found = store.get(place.namespace, _CARRIED).items()
     return {key.removeprefix(_CARRIED): str(document["from"]) for key, document in found}
 
 
-def read_former_names(store: StateStore, place: Place) -> dict[str, str]:
+def read_former_names(store: StateStore, place: ProjectPlace) -> dict[str, str]:
     """The names that models have, by every name that they had before."""
     found = store.get(place.namespace, _CARRIED).items()
     return {old: key.removeprefix(_CARRIED) for key, document in found for old in _former(document)}
@@ -174,9 +174,9 @@ def _former(document: Mapping[str, Any]) -> list[str]:
     return [str(name) for name in document.get("names", [document["from"]])]
 
 
-def record_rename(store: StateStore, place: Place, rename: Rename) -> None:
+def record_rename(store: StateStore, place: ProjectPlace, rename: Rename) -> None:
     """Note whose checkpoint a query goes on with, and call it by its name in what is recorded of all queries."""
-    carried = read_carried(store, place)
+    carried = read_carried_names(store, place)
     documents = store.get(place.namespace, "query:").values()
     queries = [rename_node(QuerySpec.model_validate(document), rename.old, rename.new) for document in documents]
     former = [old for old, name in read_former_names(store, place).items() if name == rename.old]

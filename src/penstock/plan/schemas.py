@@ -47,10 +47,10 @@ def _subject(schema: SchemaSpec, registry: Registry) -> Subject | None:
     level = registry.compatibility(schema.subject)
     if _is_same(newest, schema):
         return Subject(newest, level)
-    return Subject(newest, level, registry.complaints(schema.subject, written(schema), schema.schema_type))
+    return Subject(newest, level, registry.complaints(schema.subject, schema_text(schema), schema.schema_type))
 
 
-def written(schema: SchemaSpec) -> str:
+def schema_text(schema: SchemaSpec) -> str:
     """A schema as a registry takes it."""
     return schema.schema_ if isinstance(schema.schema_, str) else json.dumps(schema.schema_)
 
@@ -89,10 +89,10 @@ def schema_refusals(manifest: Manifest, subjects: Subjects) -> Iterator[Diagnost
 
 
 def _is_same(registered: str, schema: SchemaSpec) -> bool:
-    return bool(_parsed(registered) == _parsed(written(schema)))
+    return bool(_parse_text(registered) == _parse_text(schema_text(schema)))
 
 
-def _parsed(text: str) -> Any:
+def _parse_text(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
@@ -101,7 +101,7 @@ def _parsed(text: str) -> Any:
 
 def _differences(registered: str, schema: SchemaSpec) -> Iterator[str]:
     """What changes, by column."""
-    before, after = (_columns(text, schema.schema_type) for text in (registered, written(schema)))
+    before, after = (_columns(text, schema.schema_type) for text in (registered, schema_text(schema)))
     found = [
         *(f"`{name}` is gone" for name in before if name not in after),
         *(f"`{name}` is new" for name in after if name not in before),

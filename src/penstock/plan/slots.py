@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from penstock.plan.place import Place
+from penstock.plan.place import ProjectPlace
 from penstock.plan.stores import StateStore
 
 TopicsPlace: TypeAlias = Literal["embedded", "kafka"]
@@ -27,13 +27,13 @@ class Adoption:
     queries: int
 
 
-def slot_of(store: StateStore, place: Place, topics: TopicsPlace) -> str:
+def slot_of(store: StateStore, place: ProjectPlace, topics: TopicsPlace) -> str:
     """The slot that has the state of an environment, with its topics in this place."""
     adopted = store.get(_adoptions(place), "").get(place.environment)
     return _for_topics(store, place, str(adopted["slot"]) if adopted else place.environment, topics)
 
 
-def adoption(store: StateStore, place: Place, topics: TopicsPlace) -> Adoption | None:
+def adoption(store: StateStore, place: ProjectPlace, topics: TopicsPlace) -> Adoption | None:
     """The state of runs without an environment, if this environment has none of its own and nobody else has it."""
     others = store.get(_adoptions(place), "")
     own = _for_topics(store, place, place.environment, topics)
@@ -45,23 +45,23 @@ def adoption(store: StateStore, place: Place, topics: TopicsPlace) -> Adoption |
     return Adoption(place.environment, slot, len(queries)) if queries and not taken else None
 
 
-def record_adoption(store: StateStore, place: Place, adopted: Adoption) -> None:
+def record_adoption(store: StateStore, place: ProjectPlace, adopted: Adoption) -> None:
     store.put(_adoptions(place), {adopted.environment: {"slot": adopted.slot}})
 
 
-def record_topics(store: StateStore, place: Place, topics: TopicsPlace) -> None:
+def record_topics(store: StateStore, place: ProjectPlace, topics: TopicsPlace) -> None:
     """Keep where the topics of a slot are."""
     store.put(place.namespace, {_TOPICS: topics})
 
 
-def _for_topics(store: StateStore, place: Place, slot: str, topics: TopicsPlace) -> str:
+def _for_topics(store: StateStore, place: ProjectPlace, slot: str, topics: TopicsPlace) -> str:
     known = _topics(store, place, slot)
     return slot if known in (None, topics) else f"{slot}@{topics}"
 
 
-def _topics(store: StateStore, place: Place, slot: str) -> TopicsPlace | None:
+def _topics(store: StateStore, place: ProjectPlace, slot: str) -> TopicsPlace | None:
     """Where the topics of a slot are, by what is kept or by the queries that ran; None if nothing is known."""
-    kept = store.get(place.in_slot(slot).namespace, _TOPICS).get(_TOPICS)
+    kept = store.get(place.with_slot(slot).namespace, _TOPICS).get(_TOPICS)
     if kept is not None:
         return "kafka" if kept == "kafka" else "embedded"
     connectors = [c for query in _queries(store, place, slot).values() for c in _connectors(query)]
@@ -73,10 +73,10 @@ def _connectors(query: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*inputs, *(output["sink"] for output in query.get("outputs", ()))]
 
 
-def _queries(store: StateStore, place: Place, slot: str) -> Mapping[str, Any]:
-    return store.get(place.in_slot(slot).namespace, "query:")
+def _queries(store: StateStore, place: ProjectPlace, slot: str) -> Mapping[str, Any]:
+    return store.get(place.with_slot(slot).namespace, "query:")
 
 
-def _adoptions(place: Place) -> str:
+def _adoptions(place: ProjectPlace) -> str:
     """The namespace that says which slots environments have adopted. No environment is called like that."""
     return f"{place.name}/ environments"

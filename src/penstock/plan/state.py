@@ -8,12 +8,12 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from penstock.clients.dead_letters.model import NOTHING as NO_LETTERS
-from penstock.clients.dead_letters.model import Delivered, Letter
+from penstock.clients.dead_letters.model import DeadLetter, ReplayProgress
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.damage import Damage, find_damage
-from penstock.plan.offsets import KeptOffsets
-from penstock.plan.place import Place
+from penstock.plan.offsets import OffsetStore
+from penstock.plan.place import ProjectPlace
 from penstock.plan.state_origin import StateOrigin, read_origin
 from penstock.plan.stores import StateStore
 
@@ -29,7 +29,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployed:
+class DeployedState:
     """What earlier runs recorded and left: queries with their full definition, topics, checkpoints by query name.
 
     `filled` are topics that hold rows of a query. `moved_from` is where the project was when its checkpoints began, if
@@ -63,10 +63,10 @@ class Deployed:
         return sink.get("topic") in filled
 
 
-NOTHING: Final = Deployed()
+NOTHING: Final = DeployedState()
 
 
-def read_deployed(store: StateStore, place: Place) -> Deployed:
+def read_deployed_state(store: StateStore, place: ProjectPlace) -> DeployedState:
     documents = store.get(place.namespace, "")
     try:
         queries = {
@@ -79,8 +79,8 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
         hint = "run the version that wrote it, or move it away and allow rebuilds"
         raise ServiceError("state-unreadable", text, hint=hint) from error
     root = documents.get("root")
-    kept = KeptOffsets(store, place.of_offsets) if place.is_of_pipeline else None
-    return Deployed(
+    kept = OffsetStore(store, place.offsets_namespace) if place.is_of_pipeline else None
+    return DeployedState(
         queries,
         frozenset(place.existing_topics()),
         frozenset(place.filled_topics()),
@@ -88,19 +88,19 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
         root if root is not None and root != str(place.root) else None,
         _clusters(documents, _CONNECTOR),
         _clusters(documents, _VIRTUAL_TOPIC),
-        kept.known() if kept else frozenset(),
+        kept.known_readers() if kept else frozenset(),
         phases=kept.phases() if kept else {},
         places={k.removeprefix(_PLACES): d for k, d in documents.items() if k.startswith(_PLACES)},
-        damaged=_damaged(queries.values(), place) if store.lasts else {},
+        damaged=_find_damages(queries.values(), place) if store.lasts else {},
     )
 
 
-def _damaged(queries: Iterable[QuerySpec], place: Place) -> dict[str, Damage]:
+def _find_damages(queries: Iterable[QuerySpec], place: ProjectPlace) -> dict[str, Damage]:
     found = {query.name: find_damage(place.checkpoint(query.name), batch_outputs(query, place)) for query in queries}
     return {name: damage for name, damage in found.items() if damage is not None}
 
 
-def batch_outputs(query: QuerySpec, place: Place) -> tuple[Path, ...]:
+def batch_outputs(query: QuerySpec, place: ProjectPlace) -> tuple[Path, ...]:
     """The directories of embedded topics that a query writes batches to."""
     topics = (output.sink.get("topic") for output in query.outputs if output.sink["type"] == "topic")
     return tuple(place.topics / str(topic) for topic in topics)
@@ -116,14 +116,14 @@ def _clusters(documents: Mapping[str, Any], prefix: str) -> dict[str, str]:
     return {key.removeprefix(prefix): d["cluster"] for key, d in documents.items() if key.startswith(prefix)}
 
 
-def _checkpoint(place: Place, query: str) -> Checkpoint:
+def _checkpoint(place: ProjectPlace, query: str) -> Checkpoint:
     planned, committed = place.last_batch(query, "offsets"), place.last_batch(query, "commits")
     origin = read_origin(place.checkpoint(query))
     return Checkpoint(begun=committed >= 0, unfinished=planned > committed, origin=origin)
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RunRecord:
     """What a run has written about itself: `run` about the process, `progress` by query name."""
 
     revision: str | None
@@ -131,58 +131,58 @@ class Recorded:
     progress: Mapping[str, Mapping[str, Any]]
 
 
-def read_recorded(store: StateStore, place: Place) -> Recorded:
+def read_run_record(store: StateStore, place: ProjectPlace) -> RunRecord:
     documents = store.get(place.namespace, "")
     progress = {k.removeprefix("progress:"): d for k, d in documents.items() if k.startswith("progress:")}
-    return Recorded(documents.get("revision"), documents.get("run", {}), progress)
+    return RunRecord(documents.get("revision"), documents.get("run", {}), progress)
 
 
-def read_delivered(store: StateStore, place: Place) -> dict[tuple[str, str], Delivered]:
+def read_replay_progress(store: StateStore, place: ProjectPlace) -> dict[tuple[str, str], ReplayProgress]:
     """How far letters were delivered again: by the topic that keeps them and their node."""
     found = store.get(place.namespace, "delivered:").values()
-    return {(d["topic"], d["node"]): Delivered(d["parts"], d.get("codes", {}), d.get("topic_id")) for d in found}
+    return {(d["topic"], d["node"]): ReplayProgress(d["parts"], d.get("codes", {}), d.get("topic_id")) for d in found}
 
 
-def record_delivered(store: StateStore, place: Place, letters: Sequence[Letter]) -> None:
+def record_replay_progress(store: StateStore, place: ProjectPlace, letters: Sequence[DeadLetter]) -> None:
     """Note that letters are done with. They stand in order, and nothing of their kinds waits between them."""
-    known = read_delivered(store, place)
+    known = read_replay_progress(store, place)
     for topic, node in {(letter.kept_in, letter.node) for letter in letters}:
         some = (letter for letter in letters if (letter.kept_in, letter.node) == (topic, node))
-        delivered = known.get((topic, node), NO_LETTERS).and_also(some)
+        delivered = known.get((topic, node), NO_LETTERS).add_dead_letters(some)
         places = {"parts": delivered.parts, "codes": delivered.kinds, "topic_id": delivered.topic_id}
         document = {"topic": topic, "node": node, **places}
         store.put(place.namespace, {f"delivered:{topic}:{node}": document})
 
 
-def record_query(store: StateStore, place: Place, revision: str, query: QuerySpec) -> None:
+def record_query(store: StateStore, place: ProjectPlace, revision: str, query: QuerySpec) -> None:
     documents = {"revision": revision, "root": str(place.root), f"query:{query.name}": query.to_document()}
     store.put(place.namespace, documents)
 
 
-def record_places(store: StateStore, place: Place, query: str, places: Mapping[str, str]) -> None:
+def record_places(store: StateStore, place: ProjectPlace, query: str, places: Mapping[str, str]) -> None:
     """Keep the places that variables name for a query which is about to run."""
     if places:
         store.put(place.namespace, {_PLACES + query: dict(places)})
 
 
-def record_connector(store: StateStore, place: Place, name: str, cluster: str) -> None:
+def record_connector(store: StateStore, place: ProjectPlace, name: str, cluster: str) -> None:
     store.put(place.namespace, {_CONNECTOR + name: {"cluster": cluster}})
 
 
-def forget_connector(store: StateStore, place: Place, name: str) -> None:
+def forget_connector(store: StateStore, place: ProjectPlace, name: str) -> None:
     store.remove(place.namespace, [_CONNECTOR + name])
 
 
-def record_virtual_topic(store: StateStore, place: Place, name: str, cluster: str) -> None:
+def record_virtual_topic(store: StateStore, place: ProjectPlace, name: str, cluster: str) -> None:
     store.put(place.namespace, {_VIRTUAL_TOPIC + name: {"cluster": cluster}})
 
 
-def forget_virtual_topic(store: StateStore, place: Place, name: str) -> None:
+def forget_virtual_topic(store: StateStore, place: ProjectPlace, name: str) -> None:
     store.remove(place.namespace, [_VIRTUAL_TOPIC + name])
 
 
 def record_progress(
-    store: StateStore, place: Place, run: Mapping[str, Any], progress: Mapping[str, Mapping[str, Any]]
+    store: StateStore, place: ProjectPlace, run: Mapping[str, Any], progress: Mapping[str, Mapping[str, Any]]
 ) -> None:
     store.put(place.namespace, {"run": run, **{f"progress:{name}": rows for name, rows in progress.items()}})
 
@@ -190,16 +190,16 @@ def record_progress(
 _RETIRED: Final = "retired:"
 
 
-def read_retired(store: StateStore, place: Place) -> dict[str, Mapping[str, Any]]:
+def read_retired_queries(store: StateStore, place: ProjectPlace) -> dict[str, Mapping[str, Any]]:
     """Queries that are gone from the project, as they were when they ran last."""
     return {key.removeprefix(_RETIRED): d for key, d in store.get(place.namespace, _RETIRED).items()}
 
 
-def forget_retired(store: StateStore, place: Place) -> None:
-    store.remove(place.namespace, [_RETIRED + name for name in read_retired(store, place)])
+def forget_retired_queries(store: StateStore, place: ProjectPlace) -> None:
+    store.remove(place.namespace, [_RETIRED + name for name in read_retired_queries(store, place)])
 
 
-def retire_query(store: StateStore, place: Place, name: str) -> None:
+def retire_query(store: StateStore, place: ProjectPlace, name: str) -> None:
     """Keep what a query was that is gone from the project: its checkpoint and its topics are still there."""
     known = store.get(place.namespace, f"query:{name}").get(f"query:{name}")
     if known is not None:
@@ -207,7 +207,7 @@ def retire_query(store: StateStore, place: Place, name: str) -> None:
     forget_query(store, place, name)
 
 
-def forget_query(store: StateStore, place: Place, name: str) -> None:
+def forget_query(store: StateStore, place: ProjectPlace, name: str) -> None:
     store.remove(place.namespace, [f"query:{name}", f"progress:{name}", _PLACES + name])
     if place.is_of_pipeline:
-        KeptOffsets(store, place.of_offsets).forget(name)
+        OffsetStore(store, place.offsets_namespace).forget(name)

@@ -4,9 +4,9 @@ while the query's own SQL is as it was."""
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from penstock.manifest.input_columns import declared_columns, only_operators_keep_rows, used_of_inputs
+from penstock.manifest.input_columns import declared_columns, only_operators_keep_rows, used_input_columns
 from penstock.manifest.model import Input, Manifest, QuerySpec
-from penstock.plan.state import Deployed
+from penstock.plan.state import DeployedState
 from penstock.plan.state_origin import InputColumns, StateOrigin
 from penstock.sql.types.int256 import parse_wide_type, struct_field
 
@@ -14,7 +14,7 @@ _NUMBERS: Final = frozenset({"INT", "BIGINT", "FLOAT", "DOUBLE"})
 """Numbers of Avro, of which a later version of a schema may make others."""
 
 
-def input_changes(query: QuerySpec, manifest: Manifest, deployed: Deployed) -> list[tuple[str, bool]]:
+def input_changes(query: QuerySpec, manifest: Manifest, deployed: DeployedState) -> list[tuple[str, bool]]:
     """What differs about the columns of a query's inputs since its state began, and whether state cannot go on.
 
     Of inputs whose rows are made as before, only types count that cannot have been known better by now: another edition
@@ -68,12 +68,12 @@ def _column_changes(
     Rows that `models` wrote before have the old types too. Columns may come and go where operators of ours keep all
     columns of a row: of rows from before they are null.
     """
-    used, has_room = used_of_inputs(query), only_operators_keep_rows(query)
+    used, has_room = used_input_columns(query), only_operators_keep_rows(query)
     for entry in query.inputs:
         if entry.static or entry.view not in before or entry.view not in after:
             continue
         name = entry.node.partition(".")[2]
-        old, new = (_folded(columns[entry.view]) for columns in (before, after))
+        old, new = (_fold_names(columns[entry.view]) for columns in (before, after))
         for column, (spelled, kind) in new.items():
             if column in old and old[column][1] != kind and not _is_nested(kind):
                 said = f"`{spelled}` of `{name}` was {old[column][1]} and is {kind}, and its state has the old type"
@@ -84,12 +84,12 @@ def _column_changes(
         behind = "" if has_room else ", and its state has all columns"
         came, gone = [new[c][0] for c in new if c not in old], [old[c][0] for c in old if c not in new]
         if came:
-            yield f"{_listed(came)} of `{name}` {_is(came)} new{behind}", not has_room
+            yield f"{_quote_names(came)} of `{name}` {_be_verb(came)} new{behind}", not has_room
         if gone:
-            yield f"{_listed(gone)} of `{name}` {_is(gone)} gone{behind}", not has_room
+            yield f"{_quote_names(gone)} of `{name}` {_be_verb(gone)} gone{behind}", not has_room
 
 
-def _is_made_otherwise(entry: Input, query: QuerySpec, manifest: Manifest, deployed: Deployed) -> bool:
+def _is_made_otherwise(entry: Input, query: QuerySpec, manifest: Manifest, deployed: DeployedState) -> bool:
     """Whether the rows of an input come from other SQL than when the query ran last, or are declared otherwise."""
     producer = manifest.producer(entry.node)
     if producer is not None:
@@ -106,13 +106,13 @@ def _is_nested(kind: str) -> bool:
     return kind.upper().startswith(("STRUCT", "ARRAY", "MAP"))
 
 
-def _folded(columns: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def _fold_names(columns: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     return {name.lower(): (name, kind) for name, kind in columns.items()}
 
 
-def _listed(names: list[str]) -> str:
+def _quote_names(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _is(names: list[str]) -> str:
+def _be_verb(names: list[str]) -> str:
     return "are" if len(names) > 1 else "is"

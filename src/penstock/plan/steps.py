@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.errors import Diagnostic
-from penstock.manifest.model import ConnectorSpec, GatewayRule, Manifest, Output, QuerySpec, SchemaSpec, TopicSpec
+from penstock.manifest.model import ConnectorSpec, GatewayRule, Manifest, QueryOutput, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.damage import Damage
 from penstock.plan.renames import Rename
 from penstock.plan.slots import Adoption
@@ -92,7 +92,7 @@ class RebuildQuery:
 class EmptyOutput:
     """An output of a query that is rebuilt is emptied, so that no row comes twice. `how` says what is deleted."""
 
-    output: Output
+    output: QueryOutput
     location: str
     how: str
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.postgres.tables import LOCK, TableName, make_schema, quoted
+from penstock.clients.postgres.tables import LOCK, QualifiedTable, make_schema, quote_identifier
 from penstock.errors import PlanRefused, ServiceError
-from penstock.plan.place import Place
+from penstock.plan.place import ProjectPlace
 from penstock.settings import StateBackend
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ RUNNING: Final = "this pipeline is already running"
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class StoreLock:
     """The lock of a store, held."""
 
     check: Callable[[], None]
@@ -43,7 +43,7 @@ class StateStore(Protocol):
     def get(self, namespace: str, prefix: str) -> Mapping[str, Any]: ...
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None: ...
     def remove(self, namespace: str, keys: list[str]) -> None: ...
-    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Hold]:
+    def hold_lock(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[StoreLock]:
         """Keep others who share the store from running the same as long as the block lasts; they are told `busy`."""
 
 
@@ -54,7 +54,7 @@ class SqliteStore:
 
     def __init__(self, file: Path, table: str = "state") -> None:
         self.file = file
-        self._table = quoted(table)
+        self._table = quote_identifier(table)
 
     def __str__(self) -> str:
         return str(self.file)
@@ -86,8 +86,8 @@ class SqliteStore:
                 f"DELETE FROM {self._table} WHERE namespace = ? AND key = ?", [(namespace, k) for k in keys]
             )
 
-    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Hold]:
-        return nullcontext(Hold(_nothing))
+    def hold_lock(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[StoreLock]:
+        return nullcontext(StoreLock(_nothing))
 
     def _make_directory(self) -> None:
         try:
@@ -119,12 +119,12 @@ class SqliteStore:
             raise ServiceError("state-unreadable", f"the state file {self.file}: {error}") from error
 
 
-class PostgresStore:
+class PostgresStateStore:
     """A table of a database, which others see too. Reading one that is not there finds nothing and makes nothing."""
 
     lasts = True
 
-    def __init__(self, server: PostgresServer, table: TableName) -> None:
+    def __init__(self, server: PostgresServer, table: QualifiedTable) -> None:
         self.server = server
         self._table = table
         self._is_made = False
@@ -136,10 +136,10 @@ class PostgresStore:
         """The documents whose keys start with `prefix`."""
         from psycopg.errors import UndefinedTable
 
-        with self.server.connected() as db:
+        with self.server.connect() as db:
             try:
                 rows = db.execute(
-                    f"SELECT key, data FROM {self._table.among_parameters}"
+                    f"SELECT key, data FROM {self._table.parameter_safe}"
                     " WHERE namespace = %s AND starts_with(key, %s) ORDER BY key",
                     (namespace, prefix),
                 ).fetchall()
@@ -150,7 +150,7 @@ class PostgresStore:
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
         """Write all of them or none."""
         texts = [(namespace, key, json.dumps(document)) for key, document in documents.items()]
-        with self.server.connected() as db, db.transaction(), db.cursor() as cursor:
+        with self.server.connect() as db, db.transaction(), db.cursor() as cursor:
             if not self._is_made:
                 db.execute(LOCK)
                 make_schema(db, self._table.schema)
@@ -159,7 +159,7 @@ class PostgresStore:
                     " created_at TIMESTAMPTZ DEFAULT now(), PRIMARY KEY (namespace, key))"
                 )
             cursor.executemany(
-                f"INSERT INTO {self._table.among_parameters} (namespace, key, data) VALUES (%s, %s, %s)"
+                f"INSERT INTO {self._table.parameter_safe} (namespace, key, data) VALUES (%s, %s, %s)"
                 " ON CONFLICT (namespace, key) DO UPDATE SET data = excluded.data",
                 texts,
             )
@@ -168,35 +168,35 @@ class PostgresStore:
     def remove(self, namespace: str, keys: list[str]) -> None:
         from psycopg.errors import UndefinedTable
 
-        with self.server.connected() as db, suppress(UndefinedTable):
+        with self.server.connect() as db, suppress(UndefinedTable):
             db.execute(
-                f"DELETE FROM {self._table.among_parameters} WHERE namespace = %s AND key = ANY(%s)", (namespace, keys)
+                f"DELETE FROM {self._table.parameter_safe} WHERE namespace = %s AND key = ANY(%s)", (namespace, keys)
             )
 
     @contextmanager
-    def held(self, namespace: str, busy: str = RUNNING) -> Iterator[Hold]:
+    def hold_lock(self, namespace: str, busy: str = RUNNING) -> Iterator[StoreLock]:
         """The lock is the database's, so it dies with the processes that hold its connection, on whatever machine.
 
         It dies with the database, too: then it is taken again, unless somebody else has it by now.
         """
         with ExitStack() as connections:
-            db = self._locked(namespace, busy, connections)
+            db = self._acquire_lock(namespace, busy, connections)
 
             def still() -> None:
                 nonlocal db
                 try:
-                    with self.server.in_our_words():
+                    with self.server.translate_errors():
                         db.execute("SELECT 1")
                 except ServiceError:
                     connections.close()
-                    db = self._locked(namespace, busy, connections)
+                    db = self._acquire_lock(namespace, busy, connections)
 
-            yield Hold(still, (db.fileno(),))
+            yield StoreLock(still, (db.fileno(),))
 
-    def _locked(self, namespace: str, busy: str, connections: ExitStack) -> Database:
+    def _acquire_lock(self, namespace: str, busy: str, connections: ExitStack) -> Database:
         """A new connection that holds the lock."""
-        db = connections.enter_context(closing(self.server.entered()))
-        with self.server.in_our_words():
+        db = connections.enter_context(closing(self.server.open_connection()))
+        with self.server.translate_errors():
             asked = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
             is_ours = db.execute(asked, (f"{self._table} {namespace}",)).fetchone() == (True,)
         if not is_ours:
@@ -224,11 +224,11 @@ class MemoryStore:
         for key in keys:
             self._documents.pop((namespace, key), None)
 
-    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Hold]:
-        return nullcontext(Hold(_nothing))
+    def hold_lock(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[StoreLock]:
+        return nullcontext(StoreLock(_nothing))
 
 
-def state_store(said: StateBackend, place: Place) -> StateStore:
+def state_store(said: StateBackend, place: ProjectPlace) -> StateStore:
     """The store that settings name; a file of ours where they name none."""
     match said.backend_type:
         case "InMemory":
@@ -241,7 +241,7 @@ def state_store(said: StateBackend, place: Place) -> StateStore:
             at = said.postgres
             password = at.password.get_secret_value()
             server = PostgresServer(at.host, at.port, at.user, password, at.db, at.sslmode)
-            return PostgresStore(server, TableName(at.state_schema_name, at.state_table_name))
+            return PostgresStateStore(server, QualifiedTable(at.state_schema_name, at.state_table_name))
 
 
 def _nothing() -> None:

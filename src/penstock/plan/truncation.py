@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import Manifest, Output, QuerySpec
+from penstock.manifest.model import Manifest, QueryOutput, QuerySpec
 from penstock.plan.locations import location
-from penstock.plan.state import Deployed
+from penstock.plan.state import DeployedState
 from penstock.plan.steps import EmptyOutput, QueryStep, RebuildQuery, StartQuery
 
 
@@ -20,7 +20,7 @@ class Truncation:
     refusals: tuple[Diagnostic, ...] = ()
 
 
-def truncation(steps: Sequence[QueryStep], manifest: Manifest, deployed: Deployed) -> Truncation:
+def truncation(steps: Sequence[QueryStep], manifest: Manifest, deployed: DeployedState) -> Truncation:
     """Let the rebuilds among these steps, each of which stands after those it reads from, begin with empty outputs."""
     rebuilt: dict[str, RebuildQuery] = {}
     found: list[QueryStep] = []
@@ -29,13 +29,13 @@ def truncation(steps: Sequence[QueryStep], manifest: Manifest, deployed: Deploye
         if upstream and not isinstance(step, StartQuery | RebuildQuery):
             step = RebuildQuery(step.query, f"`{upstream}`, which it reads, is emptied", allowed=True)
         if isinstance(step, RebuildQuery) and (step.allowed or upstream):
-            whole = all(_emptying(output, manifest) for output in step.query.outputs)
+            whole = all(_empty_step(output, manifest) for output in step.query.outputs)
             step = replace(step, allowed=True, truncates=whole)
             rebuilt[step.query.name] = step
         found.append(step)
-    outputs = [_emptying(output, manifest) for step in rebuilt.values() for output in step.query.outputs]
+    outputs = [_empty_step(output, manifest) for step in rebuilt.values() for output in step.query.outputs]
     emptied = tuple(filter(None, outputs))
-    refusals = (*_unselected(rebuilt, steps, manifest, deployed), *_shared(emptied, rebuilt, manifest))
+    refusals = (*_unselected_readers(rebuilt, steps, manifest, deployed), *_shared_outputs(emptied, rebuilt, manifest))
     return Truncation(tuple(found), emptied, refusals)
 
 
@@ -48,16 +48,16 @@ def _emptied_upstream(query: QuerySpec, rebuilt: Collection[str], manifest: Mani
     return None
 
 
-def _emptying(output: Output, manifest: Manifest) -> EmptyOutput | None:
+def _empty_step(output: QueryOutput, manifest: Manifest) -> EmptyOutput | None:
     """The step that empties an output; None where that cannot be done, or the project does not own it."""
     kind, topic = registry.find_sink(str(output.sink["type"])), output.sink.get("topic")
     theirs = any(spec.name == topic and spec.only_made for spec in manifest.topics)
-    how = None if kind is None or theirs else kind.emptying(output.sink)
+    how = None if kind is None or theirs else kind.describe_emptying(output.sink)
     return None if how is None else EmptyOutput(output, location("sink", output.sink), how)
 
 
-def _unselected(
-    rebuilt: Collection[str], steps: Sequence[QueryStep], manifest: Manifest, deployed: Deployed
+def _unselected_readers(
+    rebuilt: Collection[str], steps: Sequence[QueryStep], manifest: Manifest, deployed: DeployedState
 ) -> Iterator[Diagnostic]:
     """Queries that read what is emptied and are not part of this plan: they would see the same rows twice."""
     chosen = {step.query.name for step in steps}
@@ -69,7 +69,9 @@ def _unselected(
             yield Diagnostic("rebuild-refused", text, hint=hint, params={"name": query.name})
 
 
-def _shared(emptied: Sequence[EmptyOutput], rebuilt: Collection[str], manifest: Manifest) -> Iterator[Diagnostic]:
+def _shared_outputs(
+    emptied: Sequence[EmptyOutput], rebuilt: Collection[str], manifest: Manifest
+) -> Iterator[Diagnostic]:
     """Outputs that a query which is not rebuilt writes, too: its rows would be gone for good."""
     places = {(step.output.sink["type"], step.location) for step in emptied}
     for query in (query for query in manifest.queries if query.name not in rebuilt):

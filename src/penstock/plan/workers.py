@@ -36,12 +36,12 @@ def ask_workers(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, s
     wanted = [c for c in manifest.connectors if c.cluster in clusters.connect]
     names = {*(str(c.cluster) for c in wanted), *(name for name in deployed.values() if name in clusters.connect)}
     there = {name: clusters.connect[name].connectors() for name in sorted(names)}
-    settings = {c.name: filled_settings(c, environ) for c in wanted}
+    settings = {c.name: resolve_settings(c, environ) for c in wanted}
     problems = {c.name: tuple(clusters.connect[str(c.cluster)].problems(settings[c.name])) for c in wanted}
     return Workers(there, problems, settings)
 
 
-def filled_settings(connector: ConnectorSpec, environ: Environ) -> dict[str, str]:
+def resolve_settings(connector: ConnectorSpec, environ: Environ) -> dict[str, str]:
     """The settings of a connector as they are sent. A variable that is not set stays a reference: `plan` refuses it."""
     value, _ = resolve_variables(dict(connector.config), environ)
     assert isinstance(value, dict)
@@ -97,7 +97,7 @@ def connector_refusals(manifest: Manifest, deployed: Mapping[str, str], workers:
             yield Diagnostic("not-runnable-here", text, hint=hint, params={"connector": connector.name})
         settings = workers.settings.get(connector.name, {})
         for problem in workers.problems.get(connector.name, ()):
-            text = f"Kafka Connect does not take `{connector.name}`: {_covered(problem, connector, settings)}"
+            text = f"Kafka Connect does not take `{connector.name}`: {_mask_values(problem, connector, settings)}"
             params = {"connector": connector.name}
             yield Diagnostic("connector-refused", text, hint="mend `advanced.connector.config`", params=params)
 
@@ -108,10 +108,10 @@ def _changes(connector: ConnectorSpec, before: Mapping[str, str], after: Mapping
         old, new = before.get(key), after.get(key)
         if old != new:
             plain = not (_is_filled(connector, key) or is_secret_name(key))
-            yield f"{key} {_shown(key, old)} -> {_shown(key, new)}" if plain else f"{key} changed"
+            yield f"{key} {_describe_value(key, old)} -> {_describe_value(key, new)}" if plain else f"{key} changed"
 
 
-def _shown(key: str, value: str | None) -> str:
+def _describe_value(key: str, value: str | None) -> str:
     return "unset" if value is None else str(mask_secrets(value, key))
 
 
@@ -120,7 +120,7 @@ def _is_filled(connector: ConnectorSpec, key: str) -> bool:
     return "${" in str(connector.config.get(key))
 
 
-def _covered(text: str, connector: ConnectorSpec, settings: Mapping[str, str]) -> str:
+def _mask_values(text: str, connector: ConnectorSpec, settings: Mapping[str, str]) -> str:
     """What a worker says, without the values of variables that it repeats."""
     for key, value in settings.items():
         if value and (_is_filled(connector, key) or is_secret_name(key)):

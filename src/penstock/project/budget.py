@@ -65,7 +65,7 @@ class BudgetedEnvironment(SandboxedEnvironment):
         self.begin()
 
     def begin(self) -> None:
-        self._left = MAX_STEPS
+        self._rows_after_delete = MAX_STEPS
         self._out = 0
         self._lengths: dict[int, tuple[Any, int]] = {}
 
@@ -214,8 +214,8 @@ class BudgetedEnvironment(SandboxedEnvironment):
         return value
 
     def _spend(self, steps: int = 1) -> None:
-        self._left -= steps
-        if self._left < 0:
+        self._rows_after_delete -= steps
+        if self._rows_after_delete < 0:
             raise TemplateRefused(
                 "template-refused", f"the template takes more than {MAX_STEPS:,} steps", "loop over less"
             )

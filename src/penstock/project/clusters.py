@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from penstock.clients.clickhouse.client import ClickHouse, ClickHouseSink, ClickHouseSource
+from penstock.clients.clickhouse.client import ClickHouse, ClickHouseSinkServer, ClickHouseSourceServer
 from penstock.clients.clusters import Cluster, Clusters
-from penstock.clients.http.auth import apart
+from penstock.clients.http.auth import split_credentials
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.registry.client import Registry
-from penstock.clients.registry.schema_cache import SchemaBook
+from penstock.clients.registry.schema_cache import SchemaCache
 from penstock.settings import (
     ClickHouseSinkSettings,
     ClickHouseSourceSettings,
@@ -46,19 +46,19 @@ def with_databases(clusters: Clusters, settings: Settings) -> Clusters:
     )
 
 
-def _clickhouse_source(said: ClickHouseSourceSettings) -> ClickHouseSource:
-    usual = ClickHouseSource().server
+def _clickhouse_source(said: ClickHouseSourceSettings) -> ClickHouseSourceServer:
+    usual = ClickHouseSourceServer().server
     server = replace(_clickhouse(said), settings=usual.settings, timeout_secs=said.query_timeout_sec)
-    return ClickHouseSource(server, said.page_size)
+    return ClickHouseSourceServer(server, said.page_size)
 
 
-def _clickhouse_sink(said: ClickHouseSinkSettings) -> ClickHouseSink:
-    return ClickHouseSink(_clickhouse(said), said.compression, said.compression_level, said.batch_size)
+def _clickhouse_sink(said: ClickHouseSinkSettings) -> ClickHouseSinkServer:
+    return ClickHouseSinkServer(_clickhouse(said), said.compression, said.compression_level, said.batch_size)
 
 
 def _clickhouse(said: ClickHouseSourceSettings | ClickHouseSinkSettings) -> ClickHouse:
     """The server. A name and a password in its address are stronger than those beside it."""
-    url, username, password = apart(said.url)
+    url, username, password = split_credentials(said.url)
     return ClickHouse(url, username or said.user, password or said.password.get_secret_value(), said.database)
 
 
@@ -73,7 +73,7 @@ def _postgres_server(server: PostgresServer, said: PostgresConnection) -> Postgr
         "sslmode": said.sslmode,
         "sslrootcert": said.sslrootcert,
     }
-    return server.changed({name: value for name, value in given.items() if value is not None})
+    return server.with_settings({name: value for name, value in given.items() if value is not None})
 
 
 def _kafka_cluster(said: KafkaSettings) -> Cluster:
@@ -96,7 +96,7 @@ def _kafka_cluster(said: KafkaSettings) -> Cluster:
         said_in=f"PENSTOCK__{side}__SCHEMA_REGISTRY_URL",
     )
     group = said.consumer_group_id if isinstance(said, KafkaSourceSettings) else None
-    return Cluster(kafka, SchemaBook(registry), group)
+    return Cluster(kafka, SchemaCache(registry), group)
 
 
 def _reveal_secret(secret: SecretStr | None) -> str | None:

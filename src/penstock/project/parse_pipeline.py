@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from penstock.clients.files.path_names import LONGEST, folder_of
+from penstock.clients.files.path_names import LONGEST, directory_name
 from penstock.config import check_name
 from penstock.connectors import registry
 from penstock.connectors.contract import Connector, Sink, Source
@@ -114,7 +114,7 @@ class PipelineReader(DocumentReader):
     def _check_name_length(self, name: str, connector: Connector, node: Declaration[Any]) -> None:
         """Note a name that is too long for the directory of a query that would be called by it."""
         names_query = isinstance(connector, Source) or (isinstance(connector, Sink) and connector.isolate)
-        size = len(folder_of(name))
+        size = len(directory_name(name))
         if names_query and size > LONGEST:
             text = (
                 f"the name is too long: the directory of its query would be called by {size} bytes, {LONGEST} at most"

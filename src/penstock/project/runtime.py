@@ -8,12 +8,12 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, Secre
 
 from penstock.clients.clusters import EMBEDDED, Cluster, Clusters
 from penstock.clients.conduktor import DEFAULT_CLUSTER
-from penstock.clients.conduktor import Gateway as GatewayClient
-from penstock.clients.http.auth import apart
+from penstock.clients.conduktor import ConduktorGateway as GatewayClient
+from penstock.clients.http.auth import split_credentials
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.kafka_connect import Connect
 from penstock.clients.registry.client import Registry
-from penstock.clients.registry.schema_cache import SchemaBook
+from penstock.clients.registry.schema_cache import SchemaCache
 from penstock.config import FrozenModel, Whole
 
 
@@ -182,7 +182,7 @@ class ConnectCluster(FrozenModel):
     """The password; never shown again."""
 
     def connect(self) -> Connect:
-        url, username, password = apart(self.rest_url)
+        url, username, password = split_credentials(self.rest_url)
         if self.username is not None:
             username, password = self.username, self.password.get_secret_value() if self.password else None
         return Connect(url, username, password)
@@ -297,7 +297,7 @@ class Runtime(FrozenModel):
         """The systems that hold topics and their schemas; `root` is where the project is."""
         if self.kafka is None:
             return EMBEDDED
-        schemas = SchemaBook(self.schema_registry.registry(root)) if self.schema_registry else None
+        schemas = SchemaCache(self.schema_registry.registry(root)) if self.schema_registry else None
         both = Cluster(self.kafka.cluster(root, from_afar=not self.spark.is_local), schemas)
         workers = self.connect.clusters if self.connect else {}
         connect = {name: cluster.connect() for name, cluster in workers.items()}

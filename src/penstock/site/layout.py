@@ -44,7 +44,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _GraphPart:
     """A connected part in units of layers and rows, beginning at layer 0 and row 0; bends are negative numbers."""
 
     cells: dict[int, tuple[int, float]]
@@ -68,17 +68,17 @@ def layout(
     yielding = {(number[start], number[end]) for start, end in loose}
     forward = _forward(len(nodes), [edge for edge in wanted if edge not in yielding])
     for edge in wanted:
-        if edge in yielding and edge[0] not in _reached(edge[1], forward):
+        if edge in yielding and edge[0] not in _reachable_nodes(edge[1], forward):
             forward.add(edge)
     parts = _parts(sorted(forward))
     joined = {index for part in parts for index in part.cells}
-    alone = [_Part({index: (0, 0.0)}, {}) for index in range(len(nodes)) if index not in joined]
+    alone = [_GraphPart({index: (0, 0.0)}, {}) for index in range(len(nodes)) if index not in joined]
 
     cells: dict[int, tuple[int, float]] = {}
     chains: dict[tuple[int, int], tuple[int, ...]] = {}
     height = 0.0
     below = 0
-    for part, layer, row in _packed([*parts, *alone]):
+    for part, layer, row in _pack_parts([*parts, *alone]):
         height = max(height, row + part.rows)
         for index, (own_layer, own_row) in part.cells.items():
             cells[index if index >= 0 else index + below] = (own_layer + layer, own_row + row)
@@ -138,7 +138,7 @@ def _forward(count: int, edges: Sequence[tuple[int, int]]) -> set[tuple[int, int
     return kept
 
 
-def _reached(start: int, edges: Collection[tuple[int, int]]) -> set[int]:
+def _reachable_nodes(start: int, edges: Collection[tuple[int, int]]) -> set[int]:
     after = defaultdict(list)
     for near, far in edges:
         after[near].append(far)
@@ -152,7 +152,7 @@ def _reached(start: int, edges: Collection[tuple[int, int]]) -> set[int]:
     return reached
 
 
-def _parts(edges: list[tuple[int, int]]) -> list[_Part]:
+def _parts(edges: list[tuple[int, int]]) -> list[_GraphPart]:
     """The connected parts that have edges, largest first.
 
     Each is drawn on its own: over several parts the library gives one number to a node and to a bend.
@@ -160,7 +160,7 @@ def _parts(edges: list[tuple[int, int]]) -> list[_Part]:
     from fast_sugiyama import from_edges
 
     parts = []
-    for own_edges in _connected(edges):
+    for own_edges in _connected_edges(edges):
         names = sorted({index for edge in own_edges for index in edge})
         number = {name: index for index, name in enumerate(names)}
         [(positions, _, _, links)] = from_edges(
@@ -179,7 +179,7 @@ def _parts(edges: list[tuple[int, int]]) -> list[_Part]:
     return sorted(parts, key=lambda part: (-len(part.cells), min(index for index in part.cells if index >= 0)))
 
 
-def _connected(edges: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+def _connected_edges(edges: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """The edges by the part that they belong to, in order of each part's first edge."""
     beside = defaultdict(list)
     for start, end in edges:
@@ -199,7 +199,7 @@ def _connected(edges: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     return list(parts.values())
 
 
-def _part(positions: dict[int, Point], links: list[tuple[int, int]], names: list[int]) -> _Part:
+def _part(positions: dict[int, Point], links: list[tuple[int, int]], names: list[int]) -> _GraphPart:
     top = min(x for x, _ in positions.values())
     layer_of = {y: layer for layer, y in enumerate(sorted({y for _, y in positions.values()}, reverse=True))}
     bends = sorted(index for index in positions if index >= len(names))
@@ -217,10 +217,10 @@ def _part(positions: dict[int, Point], links: list[tuple[int, int]], names: list
             end = after[end]
         chains[new[start], new[end]] = tuple(chain)
     cells = {new[index]: (layer_of[y], x - top) for index, (x, y) in positions.items()}
-    return _Part(cells, chains)
+    return _GraphPart(cells, chains)
 
 
-def _packed(parts: Sequence[_Part]) -> Iterator[tuple[_Part, int, float]]:
+def _pack_parts(parts: Sequence[_GraphPart]) -> Iterator[tuple[_GraphPart, int, float]]:
     """Each part with the layer and the row at which it begins: shelves from left to right, then the next below."""
     widest = max([FEWEST_COLUMNS, *(part.layers for part in parts)])
     layer, row, tallest = 0, 0.0, 0.0

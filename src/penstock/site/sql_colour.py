@@ -35,13 +35,13 @@ def colour_sql(text: str) -> Markup:
     end = 0
     for token in _TOKEN.finditer(text):
         pieces.append(escape(text[end : token.start()]))
-        pieces.append(_coloured(token, text))
+        pieces.append(_colour_token(token, text))
         end = token.end()
     pieces.append(escape(text[end:]))
     return Markup("").join(pieces)
 
 
-def _coloured(token: re.Match[str], text: str) -> Markup:
+def _colour_token(token: re.Match[str], text: str) -> Markup:
     kind = token.lastgroup
     if kind == "word":
         if token[0].lower() in _KEYWORDS:

@@ -22,7 +22,7 @@ def write_site(site: Site, target: Path) -> tuple[Path, ...]:
     """
     contents = {path: text.encode("utf-8", "replace") for path, text in site_texts(site)}
     _refuse_foreign(target, contents)
-    earlier = _read_written(target)
+    earlier = _read_digests(target)
     digests = {path: hashlib.sha256(content).hexdigest() for path, content in contents.items()}
     contents[WRITTEN] = (json.dumps(digests, indent=1, sort_keys=True) + "\n").encode()
 
@@ -49,7 +49,7 @@ def _refuse_foreign(target: Path, contents: Mapping[str, bytes]) -> None:
             raise PlanRefused("target-exists", f"{target / path} was not written by Penstock", hint=hint)
 
 
-def _read_written(target: Path) -> dict[str, str]:
+def _read_digests(target: Path) -> dict[str, str]:
     """An absent or broken list is no reason to stop: then nothing is removed."""
     try:
         listed = json.loads((target / WRITTEN).read_text(encoding="utf-8"))

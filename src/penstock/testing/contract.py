@@ -141,12 +141,12 @@ class SinkContract:
         self.sink.write(self.rows(*range(MANY, MANY + 10)), FIRST)
         second = replace(FIRST, batch_id=1)
         with _gate() as gate:
-            writing = _Writing(lambda: self.sink.write(gate.through(self.many(2)), second))
+            writing = _BackgroundWrite(lambda: self.sink.write(gate.hold_rows(self.many(2)), second))
             gate.wait_for_rows(writing)
             self.service.restart()
             gate.open()
-            writing.ended()
-        self._until_written(self.many(2), second)
+            writing.wait_for_end()
+        self._write_with_retry(self.many(2), second)
         self._has(range(MANY + 10))
 
     def a_service_that_is_silent_is_given_up(self) -> None:
@@ -154,17 +154,17 @@ class SinkContract:
         self.sink.write(self.rows(*range(MANY, MANY + 10)), FIRST)
         second = replace(FIRST, batch_id=1)
         with _gate() as gate:
-            writing = _Writing(lambda: self.sink.write(gate.through(self.many(2)), second))
+            writing = _BackgroundWrite(lambda: self.sink.write(gate.hold_rows(self.many(2)), second))
             gate.wait_for_rows(writing)
             self.service.silence()
             try:
                 gate.open()
-                error = writing.ended()
+                error = writing.wait_for_end()
             finally:
                 self.service.resume()
         assert error is not None
         assert failure_in_python(error).retriable, error
-        self._until_written(self.many(2), second)
+        self._write_with_retry(self.many(2), second)
         self._has(range(MANY + 10))
 
     def a_write_that_hangs_can_be_let_go(self) -> None:
@@ -178,20 +178,20 @@ class SinkContract:
             return self.sink.write(self.rows(2), replace(FIRST, batch_id=1))
 
         try:
-            writing = _Writing(write)
+            writing = _BackgroundWrite(write)
             time.sleep(0.5)
             assert writing.is_under_way
             while writing.is_under_way and not writing.is_late:
-                self.sink.let_go()
+                self.sink.cancel()
                 context.cancelJobGroup(_JOBS)
                 time.sleep(0.1)
-            assert writing.ended() is not None
+            assert writing.wait_for_end() is not None
         finally:
             self.service.resume()
-        self._until_written(self.rows(2), replace(FIRST, batch_id=1))
+        self._write_with_retry(self.rows(2), replace(FIRST, batch_id=1))
         self._has([1, 2])
 
-    def _until_written(self, rows: DataFrame, ref: BatchRef) -> None:
+    def _write_with_retry(self, rows: DataFrame, ref: BatchRef) -> None:
         """Write a batch as a run would: again, for as long as what goes wrong may pass."""
         ends = time.monotonic() + _PATIENCE_SECS
         while True:
@@ -212,7 +212,7 @@ class SinkContract:
             assert sorted(found) == sorted(ids)
 
 
-class _Writing:
+class _BackgroundWrite:
     """A write in a thread of its own."""
 
     def __init__(self, write: Callable[[], int]) -> None:
@@ -235,7 +235,7 @@ class _Writing:
     def is_late(self) -> bool:
         return time.monotonic() > self._ends
 
-    def ended(self) -> Exception | None:
+    def wait_for_end(self) -> Exception | None:
         """What it ended with. That it does not end is a failure of its own."""
         self._thread.join(max(self._ends - time.monotonic(), 0))
         assert not self.is_under_way, f"it did not end within {_PATIENCE_SECS:g} s"
@@ -248,12 +248,12 @@ class _Gate:
 
     folder: Path
 
-    def through(self, rows: DataFrame) -> DataFrame:
-        return rows.mapInArrow(_Held(str(self.folder), MANY - 1), rows.schema)
+    def hold_rows(self, rows: DataFrame) -> DataFrame:
+        return rows.mapInArrow(_GatedRows(str(self.folder), MANY - 1), rows.schema)
 
-    def wait_for_rows(self, writing: _Writing) -> None:
+    def wait_for_rows(self, writing: _BackgroundWrite) -> None:
         while not (self.folder / "waiting").exists():
-            assert writing.is_under_way, f"no row came: {writing.ended()}"
+            assert writing.is_under_way, f"no row came: {writing.wait_for_end()}"
             assert not writing.is_late, "no row came"
             time.sleep(0.02)
 
@@ -273,7 +273,7 @@ class _gate:  # noqa: N801 - used as a function
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _GatedRows:
     """What runs on an executor: the batch with a certain row waits until the gate is open, or gone."""
 
     folder: str

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from penstock.keyed.operators import OP
 from penstock.manifest.model import Input, Manifest, QuerySpec
 from penstock.runtime.batch.progress import QueryProgress
-from penstock.runtime.query.watermark_heartbeat import beat
+from penstock.runtime.query.watermark_heartbeat import write_heartbeat
 from penstock.runtime.run.start import start
-from penstock.workflow.stages import check, compiled, planned
+from penstock.workflow.stages import check, compile_project, plan_project
 
 _ANY_LONG: Final = 10**15
 
@@ -34,7 +34,7 @@ class Rehearsal:
 
     def send(self, source: str, rows: Iterable[Mapping[str, Any]]) -> "Rehearsal":
         """Put rows into the topic of a source. All that is sent before the next `run` is one batch."""
-        topic = self._checked().graph[f"source.{source}"].element.topic
+        topic = self._check_project().graph[f"source.{source}"].element.topic
         folder = self.root / ".penstock" / "topics" / topic
         folder.mkdir(parents=True, exist_ok=True)
         self._sent += 1
@@ -44,9 +44,9 @@ class Rehearsal:
 
     def run(self, *, select: Iterable[str] = ()) -> dict[str, QueryProgress]:
         """Work through what was sent, at the time that the clock shows."""
-        checked = self._checked()
-        manifest = _with_beats(compiled(checked))
-        plan = planned(checked, manifest, select=tuple(select), allow_rebuild=())
+        checked = self._check_project()
+        manifest = _add_heartbeats(compile_project(checked))
+        plan = plan_project(checked, manifest, select=tuple(select), allow_rebuild=())
         store = checked.store
         run = start(plan, self.spark, checked.place, store, environ=checked.environ, now_ms=self.now_ms)
         try:
@@ -58,19 +58,21 @@ class Rehearsal:
     def until(self, moment: str) -> dict[str, QueryProgress]:
         """Move the clock, let event time of every input reach it, and work through what follows from that."""
         self.now_ms = _milliseconds(moment)
-        checked = self._checked()
+        checked = self._check_project()
         moved: dict[str, str] = {}
-        for query in compiled(checked).queries:
-            for entry in _timed(query):
+        for query in compile_project(checked).queries:
+            for entry in _timed_inputs(query):
                 assert entry.event_time is not None
-                beat(checked.place.beats(query.name), entry, self.now_ms + entry.event_time.delay_ms)
-            if _timed(query) or any(entry.node in moved for entry in query.inputs):
+                write_heartbeat(
+                    checked.place.heartbeat_directory(query.name), entry, self.now_ms + entry.event_time.delay_ms
+                )
+            if _timed_inputs(query) or any(entry.node in moved for entry in query.inputs):
                 moved |= {output.node: query.name for output in query.outputs}
         return self.run(select=moved.values()) if moved else {}
 
     def rows(self, model: str) -> list[dict[str, Any]]:
         """Everything that a model has put out, changes and all."""
-        topic = self._checked().graph[f"model.{model}"].topic
+        topic = self._check_project().graph[f"model.{model}"].topic
         assert topic is not None
         folder = self.root / ".penstock" / "topics" / topic.name
         if not any(folder.rglob("*.parquet")):
@@ -82,7 +84,7 @@ class Rehearsal:
 
     def table(self, model: str) -> list[dict[str, Any]]:
         """The rows of a model as a table: its changes applied one after the other."""
-        node = self._checked().graph[f"model.{model}"]
+        node = self._check_project().graph[f"model.{model}"]
         if node.flow == "rows":
             return self.rows(model)
         present: dict[str, list[dict[str, Any]]] = {}
@@ -97,25 +99,25 @@ class Rehearsal:
                 present.setdefault(key, []).append(row)
         return [row for rows in present.values() for row in rows]
 
-    def _checked(self) -> Any:
+    def _check_project(self) -> Any:
         return check(self.root)
 
 
-def _timed(query: QuerySpec) -> list[Input]:
+def _timed_inputs(query: QuerySpec) -> list[Input]:
     return [entry for entry in query.inputs if query.timed and entry.event_time is not None]
 
 
-def _with_beats(manifest: Manifest) -> Manifest:
+def _add_heartbeats(manifest: Manifest) -> Manifest:
     """The manifest with heartbeats for every input that has event time."""
     queries = []
     for query in manifest.queries:
-        timed = {entry.view for entry in _timed(query)}
-        inputs = tuple(_waiting(entry) if entry.view in timed else entry for entry in query.inputs)
+        timed = {entry.view for entry in _timed_inputs(query)}
+        inputs = tuple(_make_idle(entry) if entry.view in timed else entry for entry in query.inputs)
         queries.append(query.model_copy(update={"inputs": inputs}))
     return manifest.model_copy(update={"queries": tuple(queries)})
 
 
-def _waiting(entry: Input) -> Input:
+def _make_idle(entry: Input) -> Input:
     assert entry.event_time is not None
     return entry.model_copy(update={"event_time": entry.event_time.model_copy(update={"idle_ms": _ANY_LONG})})
 

@@ -93,10 +93,10 @@ def _same(wanted: Any, found: Any) -> bool:
         case date():
             return date.fromisoformat(str(found)) == wanted
         case list():
-            parts = _parsed(found)
+            parts = _parse_json(found)
             return len(parts) == len(wanted) and all(map(same, wanted, parts))
         case Mapping():
-            parts = dict(_parsed(found))
+            parts = dict(_parse_json(found))
             return parts.keys() == wanted.keys() and all(same(wanted[key], parts[key]) for key in wanted)
     return bool(found == wanted)
 
@@ -108,5 +108,5 @@ def _bytes(found: Any) -> bytes:
     return bytes.fromhex(found[2:]) if found.startswith("\\x") else base64.b64decode(found, validate=True)
 
 
-def _parsed(found: Any) -> Any:
+def _parse_json(found: Any) -> Any:
     return json.loads(found) if isinstance(found, str) else found

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
 from penstock.plan.steps import Plan
-from penstock.workflow.stages import Checked, Target, check, compiled, planned
+from penstock.workflow.stages import CheckedProject, Target, check, compile_project, plan_project
 
 if TYPE_CHECKING:
     from penstock.runtime.batch.progress import QueryProgress
     from penstock.workflow.host import HostedRun
 
-__all__ = ["Checked", "RunResult", "load", "plan", "run_once", "run_until_stopped", "show", "validate"]
+__all__ = ["CheckedProject", "RunResult", "load", "plan", "run_once", "run_until_stopped", "show", "validate"]
 
 _IDLE_SECS = 0.1
 
@@ -50,7 +50,7 @@ def load(
     variables: Mapping[str, Any] | None = None,
     strict: bool = False,
     config: str | Path | None = None,
-) -> Checked:
+) -> CheckedProject:
     """Read and check a project or a pipeline. Raises `ProjectInvalid` with everything that is wrong, all at once.
 
     `notes` of the result has the warnings; with `strict` they are errors. Registries and databases are asked
@@ -75,7 +75,7 @@ def validate(
 
 
 def plan(
-    project: Checked,
+    project: CheckedProject,
     *,
     select: Collection[str] = (),
     allow_rebuild: Collection[str] = (),
@@ -83,12 +83,12 @@ def plan(
     once: bool = False,
 ) -> Plan:
     """What a run would create, restart, rebuild and retire. Its `refusals` say why it must not be carried out."""
-    manifest = compiled(project)
-    return planned(project, manifest, select=select, allow_rebuild=allow_rebuild, truncate=truncate, once=once)
+    manifest = compile_project(project)
+    return plan_project(project, manifest, select=select, allow_rebuild=allow_rebuild, truncate=truncate, once=once)
 
 
 def run_once(
-    project: Checked,
+    project: CheckedProject,
     plan: Plan | None = None,
     *,
     on_progress: "Callable[[Sequence[QueryProgress]], None]" = lambda _: None,
@@ -101,7 +101,7 @@ def run_once(
 
 
 def run_until_stopped(
-    project: Checked,
+    project: CheckedProject,
     stop: threading.Event,
     plan: Plan | None = None,
     *,
@@ -114,7 +114,7 @@ def run_until_stopped(
     return _run(project, plan, stop, on_progress, once=False)
 
 
-def show(project: Checked, name: str, *, limit: int = 10) -> list[dict[str, Any]]:
+def show(project: CheckedProject, name: str, *, limit: int = 10) -> list[dict[str, Any]]:
     """The first rows of a source, model, transform or topic; with `NAME.errors`, its dead letters."""
     from penstock.workflow.preview import preview_rows
 
@@ -136,7 +136,7 @@ def _target(
 
 
 def _run(
-    project: Checked,
+    project: CheckedProject,
     chosen: Plan | None,
     stop: threading.Event | None,
     on_progress: "Callable[[Sequence[QueryProgress]], None]",
@@ -171,7 +171,7 @@ class _EventStop:
         self._until: float | None = None
 
     @property
-    def heard(self) -> bool:
+    def is_stopping(self) -> bool:
         return self._event is not None and self._event.is_set()
 
     @property
@@ -182,7 +182,7 @@ class _EventStop:
 
     def forward(self) -> None:
         """Tell the run that it is to end, if somebody asked for it."""
-        if self.heard:
+        if self.is_stopping:
             self._hosted.run.stop()
 
 

@@ -5,71 +5,79 @@ from dataclasses import replace
 from itertools import islice
 
 from penstock.clients.clusters import Clusters
-from penstock.clients.dead_letters.masking import cover_letter
-from penstock.clients.dead_letters.model import Delivered, Letter, Waiting, in_directories, outstanding
-from penstock.clients.rows.topic_names import error_topic
-from penstock.plan.place import Place
+from penstock.clients.dead_letters.masking import mask_dead_letter
+from penstock.clients.dead_letters.model import (
+    DeadLetter,
+    PendingDeadLetters,
+    ReplayProgress,
+    outstanding_dead_letters,
+    read_from_directories,
+)
+from penstock.clients.rows.topic_names import dead_letter_topic
+from penstock.plan.place import ProjectPlace
 from penstock.plan.renames import read_former_names
-from penstock.plan.state import read_delivered
-from penstock.workflow.stages import Checked, compiled, node_named
+from penstock.plan.state import read_replay_progress
+from penstock.workflow.stages import CheckedProject, compile_project, find_node
 
 
-def mask_dead_letters(checked: Checked, letters: Iterable[Letter]) -> Iterator[Letter]:
+def mask_dead_letters(checked: CheckedProject, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
     """Dead letters as they may be shown: without the values of masked and classified columns.
 
     Of a node that no query writes any more, every such column of the project counts.
     """
-    queries = compiled(checked).queries
+    queries = compile_project(checked).queries
     names = {output.node: frozenset(query.covers) for query in queries for output in query.outputs}
     every = frozenset[str]().union(*names.values())
-    return (cover_letter(letter, names.get(letter.node, every)) for letter in letters)
+    return (mask_dead_letter(letter, names.get(letter.node, every)) for letter in letters)
 
 
-def pending_dead_letters(checked: Checked, node: str | None, most: int | None = None) -> list[Letter]:
+def pending_dead_letters(checked: CheckedProject, node: str | None, most: int | None = None) -> list[DeadLetter]:
     """The first dead letters that were not replayed or discarded, of one node or of all."""
     return list(islice(waiting(checked, node), most))
 
 
-def waiting(checked: Checked, node: str | None) -> Waiting:
+def waiting(checked: CheckedProject, node: str | None) -> PendingDeadLetters:
     """The letters that wait, of one node or of all. Others may keep letters under the same names: those are theirs.
 
     Letters of a model that was renamed, and kept its state, are those of the model that it is now.
     """
-    wanted = None if node is None else node_named(checked.graph, node).id
+    wanted = None if node is None else find_node(checked.graph, node).id
     nodes = {n.id for n in checked.graph.nodes.values() if n.kind != "exposure"}
     clusters, place = checked.clusters, checked.place
     names = {f"model.{old}": f"model.{new}" for old, new in read_former_names(checked.marks, place).items()}
     former = {old: new for old, new in names.items() if new in nodes and old not in nodes}
-    topics = set(map(error_topic, (*nodes, *former)))
+    topics = set(map(dead_letter_topic, (*nodes, *former)))
 
-    def is_chosen(letter: Letter) -> bool:
-        chosen = wanted is None or wanted == letter.node or error_topic(wanted) == letter.kept_in
-        return chosen and letter.node in nodes and letter.is_of(place.namespace)
+    def is_chosen(letter: DeadLetter) -> bool:
+        chosen = wanted is None or wanted == letter.node or dead_letter_topic(wanted) == letter.kept_in
+        return chosen and letter.node in nodes and letter.is_owned_by(place.namespace)
 
-    def read() -> Iterator[Letter]:
-        return filter(is_chosen, (_renamed(letter, former) for letter in _kept(topics, clusters, place)))
+    def read() -> Iterator[DeadLetter]:
+        return filter(
+            is_chosen, (_rename_node(letter, former) for letter in _read_dead_letters(topics, clusters, place))
+        )
 
-    return Waiting(read, outstanding(read(), _delivered(checked, former)))
+    return PendingDeadLetters(read, outstanding_dead_letters(read(), _read_progress(checked, former)))
 
 
-def _renamed(letter: Letter, former: Mapping[str, str]) -> Letter:
+def _rename_node(letter: DeadLetter, former: Mapping[str, str]) -> DeadLetter:
     node = former.get(letter.node)
     return letter if node is None else replace(letter, about={**letter.about, "node": node})
 
 
-def _delivered(checked: Checked, former: Mapping[str, str]) -> Mapping[tuple[str, str], Delivered]:
+def _read_progress(checked: CheckedProject, former: Mapping[str, str]) -> Mapping[tuple[str, str], ReplayProgress]:
     """How far letters were delivered, also those that models had under former names."""
-    found = read_delivered(checked.marks, checked.place)
+    found = read_replay_progress(checked.marks, checked.place)
     for (topic, node), delivered in list(found.items()):
         if node in former:
             key = topic, former[node]
-            found[key] = found[key].united(delivered) if key in found else delivered
+            found[key] = found[key].merge(delivered) if key in found else delivered
     return found
 
 
-def _kept(topics: Collection[str], clusters: Clusters, place: Place) -> Iterator[Letter]:
+def _read_dead_letters(topics: Collection[str], clusters: Clusters, place: ProjectPlace) -> Iterator[DeadLetter]:
     if clusters.sink is None:
-        return in_directories(place.topics, topics)
-    from penstock.clients.dead_letters.kafka import in_topics
+        return read_from_directories(place.topics, topics)
+    from penstock.clients.dead_letters.kafka import read_from_topics
 
-    return in_topics(clusters.sink.kafka, topics)
+    return read_from_topics(clusters.sink.kafka, topics)

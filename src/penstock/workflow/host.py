@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.errors import PenstockError, ServiceError
-from penstock.plan.place import Place
+from penstock.plan.place import ProjectPlace
 from penstock.plan.state import record_progress
 from penstock.plan.steps import Plan
 from penstock.plan.stores import StateStore
 from penstock.plan.waves import upstream
 from penstock.workflow.packages import fetch_packages, packages_of
-from penstock.workflow.stages import Checked
+from penstock.workflow.stages import CheckedProject
 
 if TYPE_CHECKING:
     from penstock.runtime.batch.progress import ProgressBoard
@@ -30,7 +30,7 @@ class StopRequest(Protocol):
     """Whether a run was asked to stop, and when it must be over then."""
 
     @property
-    def heard(self) -> bool: ...
+    def is_stopping(self) -> bool: ...
 
     @property
     def until(self) -> float:
@@ -53,14 +53,14 @@ class HostedRun:
 
 @contextmanager
 def host_run(
-    checked: Checked, plan: Plan, *, say: Callable[[str], None], warn: Callable[[str], None]
+    checked: CheckedProject, plan: Plan, *, say: Callable[[str], None], warn: Callable[[str], None]
 ) -> Iterator[HostedRun]:
     """Hold the lock and Spark for as long as the queries run."""
     from penstock.clients.jvm.java import find_java
     from penstock.runtime.run.lock import run_lock
 
     place, store = checked.place, checked.store
-    with run_lock(place.lock_file, say=say) as lock, store.held(place.namespace) as hold:
+    with run_lock(place.lock_file, say=say) as lock, store.hold_lock(place.namespace) as hold:
         find_java()
         jars = fetch_packages(packages_of(plan.manifest, checked.environ), say)
         say("Starting Spark …")
@@ -87,7 +87,7 @@ def supervise(
     once: bool,
     on_stop: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the queries until they end, fail, or `stop` is heard; then drain them. `idle` is called again and again.
+    """Run the queries until they end, fail, or `stop` asks for it; then drain them. `idle` is called again and again.
 
     Raises the failure that ended the run, with the others beside it.
     """
@@ -99,19 +99,19 @@ def supervise(
 
     try:
         try:
-            run.run_once(wait) if once else run.run_on(wait)
+            run.run_once(wait) if once else run.run_until_stopped(wait)
         except PenstockError as failure:
             _drain(hosted, stop, wait, failure)
         else:
-            if stop.heard:
+            if stop.is_stopping:
                 on_stop()
                 _drain(hosted, stop, wait)
         finally:
             run.close()
-        hosted.record.note_end("drained" if stop.heard else "finished")
+        hosted.record.note_end("drained" if stop.is_stopping else "finished")
     except PenstockError as failure:
         hosted.record.note_end("given up" if failure.code == "not-drained" else "failed")
-        failure.others = [other for other in run.failures if other is not failure]
+        failure.passing_rows = [other for other in run.failures if other is not failure]
         raise
     finally:
         hosted.record.write()
@@ -171,7 +171,7 @@ class ProgressRecord:
         board: "ProgressBoard",
         store: StateStore,
         check_held: Callable[[], None],
-        place: Place,
+        place: ProjectPlace,
         revision: str,
     ) -> None:
         self._board = board

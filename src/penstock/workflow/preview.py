@@ -4,10 +4,10 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
-from penstock.clients.dead_letters.model import FIELDS, OWNER, Letter
+from penstock.clients.dead_letters.model import FIELDS, OWNER, DeadLetter
 from penstock.clients.files import parquet
 from penstock.clients.files.formats import FORMATS, files_under
-from penstock.clients.rows.topic_names import ERRORS, error_topic
+from penstock.clients.rows.topic_names import ERRORS, dead_letter_topic
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
 from penstock.connectors.topic import TopicSource
@@ -16,20 +16,20 @@ from penstock.graph.graph import Graph
 from penstock.manifest.model import Manifest
 from penstock.project.variables import resolve_variables
 from penstock.workflow.dead_letters import mask_dead_letters
-from penstock.workflow.stages import Checked, compiled, node_named
+from penstock.workflow.stages import CheckedProject, compile_project, find_node
 
 
-def preview_rows(checked: Checked, name: str, limit: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
+def preview_rows(checked: CheckedProject, name: str, limit: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """The first rows of a source, model, transform or topic; with `NAME.errors`, its dead letters."""
-    manifest = compiled(checked)
+    manifest = compile_project(checked)
     by_topic = {config["topic"]: node_id for node_id, config in manifest.streams.items() if "topic" in config}
-    if name not in by_topic and (topic := _error_topic(checked.graph, name)):
+    if name not in by_topic and (topic := _dead_letter_topic(checked.graph, name)):
         return _dead_letters(checked, topic, limit)
-    node = node_named(checked.graph, by_topic.get(name, name))
+    node = find_node(checked.graph, by_topic.get(name, name))
     if node.kind in ("exposure", "sink"):
         text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="show what it reads from")])
-    sources = _read_from(checked, manifest, node.id)
+    sources = _node_sources(checked, manifest, node.id)
     if node.id in manifest.streams:
         (source,) = sources
         rows = source.first_rows(limit)
@@ -54,37 +54,39 @@ def preview_rows(checked: Checked, name: str, limit: int, say: Callable[[str], N
         return peek(manifest, node.id, checked.root, spark, limit, checked.environ, checked.clusters)
 
 
-def _dead_letters(checked: Checked, topic: str, limit: int) -> list[dict[str, Any]]:
+def _dead_letters(checked: CheckedProject, topic: str, limit: int) -> list[dict[str, Any]]:
     """Dead letters of a topic for errors, wherever it is, without the values of masked and classified columns.
 
     They may have been kept before these columns were masked.
     """
     if checked.clusters.sink is None:
-        files = files_under(TopicSource(topic=topic).rooted_at(checked.root).path(), FORMATS["parquet"])
+        files = files_under(TopicSource(topic=topic).with_root(checked.root).path(), FORMATS["parquet"])
         rows = parquet.first_rows(files, limit, _BYTES)
         shown = mask_dead_letters(checked, [_letter(topic, place, row) for place, row in enumerate(rows)])
         return [{name: letter.about[name] for name in row} for row, letter in zip(rows, shown, strict=True)]
-    from penstock.clients.dead_letters.kafka import in_topics
+    from penstock.clients.dead_letters.kafka import read_from_topics
 
-    found = islice(in_topics(checked.clusters.sink.kafka, [topic]), limit)
+    found = islice(read_from_topics(checked.clusters.sink.kafka, [topic]), limit)
     return [{name: letter.about[name] for name in (*FIELDS, OWNER)} for letter in mask_dead_letters(checked, found)]
 
 
 _BYTES: Final = ("key", "value")
 
 
-def _letter(topic: str, place: int, row: dict[str, Any]) -> Letter:
+def _letter(topic: str, place: int, row: dict[str, Any]) -> DeadLetter:
     key, value = (row.get(part) for part in _BYTES)
-    texts = {part: parquet.text_of(row.get(part)) for part in _BYTES}
-    return Letter(topic, "", place, {**dict.fromkeys(FIELDS), **row, **texts}, key, value)
+    texts = {part: parquet.decode_text(row.get(part)) for part in _BYTES}
+    return DeadLetter(topic, "", place, {**dict.fromkeys(FIELDS), **row, **texts}, key, value)
 
 
-def _read_from(checked: Checked, manifest: Manifest, node_id: str) -> list[Source]:
+def _node_sources(checked: CheckedProject, manifest: Manifest, node_id: str) -> list[Source]:
     """The sources that the rows of a node are read from."""
     query = next((q for q in manifest.queries if any(step.view == node_id for step in q.steps)), None)
     inputs = [] if query is None else [entry.source for entry in query.inputs]
     found = [manifest.streams[node_id]] if node_id in manifest.streams else inputs
-    return [source_from(_filled(checked, config), checked.root).reaching(checked.clusters) for config in found]
+    return [
+        source_from(_resolve_config(checked, config), checked.root).with_clusters(checked.clusters) for config in found
+    ]
 
 
 def _ask(source: Source) -> None:
@@ -93,12 +95,12 @@ def _ask(source: Source) -> None:
         source.live.check()
 
 
-def _error_topic(graph: Graph, name: str) -> str | None:
+def _dead_letter_topic(graph: Graph, name: str) -> str | None:
     """The topic for errors of a source or a model, if that is what is named."""
     of = graph.find_node(name.removesuffix(ERRORS)) if name.endswith(ERRORS) and graph.find_node(name) is None else None
-    return error_topic(of.id) if of is not None and of.kind not in ("exposure", "sink") else None
+    return dead_letter_topic(of.id) if of is not None and of.kind not in ("exposure", "sink") else None
 
 
-def _filled(checked: Checked, config: dict[str, Any]) -> dict[str, Any]:
+def _resolve_config(checked: CheckedProject, config: dict[str, Any]) -> dict[str, Any]:
     value, _ = resolve_variables(config, checked.environ)
     return dict(value)

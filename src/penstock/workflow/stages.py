@@ -23,12 +23,12 @@ from penstock.plan.cores import cores_of
 from penstock.plan.diff import diff
 from penstock.plan.gateways import NO_GATEWAY, ask_gateway
 from penstock.plan.groups import ChosenGroups
-from penstock.plan.place import HOME, Place
+from penstock.plan.place import HOME, ProjectPlace
 from penstock.plan.query_steps import ALL
-from penstock.plan.renames import read_carried, with_carried_names
+from penstock.plan.renames import read_carried_names, with_carried_names
 from penstock.plan.schemas import NO_SUBJECTS, ask_subjects
 from penstock.plan.slots import DEFAULT, Adoption, TopicsPlace, adoption, slot_of
-from penstock.plan.state import read_deployed
+from penstock.plan.state import read_deployed_state
 from penstock.plan.steps import AdoptState, Plan
 from penstock.plan.stores import SqliteStore, StateStore, state_store
 from penstock.plan.workers import NO_WORKERS, ask_workers
@@ -67,7 +67,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedProject:
     """A sound project. `notes` are the diagnostics that are no errors; `environ` the variables that it sees."""
 
     root: Path
@@ -97,20 +97,20 @@ class Checked:
         return with_databases(self.graph.runtime.clusters(self.root), self.settings)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ProjectPlace:
         environment = self.environment.name if self.environment else DEFAULT
         name = f"{self.graph.format}.{self.graph.name}"
         if self.graph.format != "pipeline":
-            found = Place(self.root, name, environment)
+            found = ProjectPlace(self.root, name, environment)
             adopted = self.adoption if self.adopts_state else None
             slot = adopted.slot if adopted else slot_of(SqliteStore(found.state_file), found, self._topics)
-            return self._carrying(found.in_slot(slot))
+            return self._with_carried_names(found.with_slot(slot))
         lasts = self.settings.state_backend.backend_type != "InMemory"
-        return Place(self.root, name, environment, self.settings.application_id, lasts)
+        return ProjectPlace(self.root, name, environment, self.settings.application_id, lasts)
 
-    def _carrying(self, place: Place) -> Place:
+    def _with_carried_names(self, place: ProjectPlace) -> ProjectPlace:
         """The place, which knows the checkpoints of queries that were renamed."""
-        known = read_carried(SqliteStore(place.state_file), place)
+        known = read_carried_names(SqliteStore(place.state_file), place)
         for old, new in self.carries:
             known[new] = known.pop(old, old)
         return replace(place, carried=tuple(sorted((new, old) for new, old in known.items() if new != old)))
@@ -120,7 +120,7 @@ class Checked:
         """The state that its environment can go on with, if it has none of its own."""
         if self.environment is None:
             return None
-        own = Place(self.root, f"{self.graph.format}.{self.graph.name}", self.environment.name)
+        own = ProjectPlace(self.root, f"{self.graph.format}.{self.graph.name}", self.environment.name)
         return adoption(SqliteStore(own.state_file), own, self._topics)
 
     @property
@@ -146,7 +146,7 @@ UNSET: Final = "unset-variable"
 GOVERNANCE: Final = frozenset({"rule-broken", "access-denied"})
 
 
-def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool = True) -> Checked:
+def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool = True) -> CheckedProject:
     """Load, parse and link; raise ProjectInvalid with everything that is wrong, all at once.
 
     With `ignore_runtime`, mistakes in the project's `runtime` section do not count, and no environment need be chosen.
@@ -178,26 +178,26 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     ordered = order_by_cause(counted, graph)
     if target.takes_unset:
         ordered = tuple(replace(d, severity=Severity.WARNING) if d.code == UNSET else d for d in ordered)
-    ordered = tuple(_strictly(d) if target.strict else d for d in ordered)
+    ordered = tuple(_raise_severity(d) if target.strict else d for d in ordered)
     if graph is None or has_errors(ordered):
         raise ProjectInvalid(ordered)
     environment = project.environment if isinstance(project, StreamProject) else None
-    return Checked(documents.root, graph, ordered, environment, documents.environ, digests, documents.settings)
+    return CheckedProject(documents.root, graph, ordered, environment, documents.environ, digests, documents.settings)
 
 
-def _strictly(diagnostic: Diagnostic) -> Diagnostic:
+def _raise_severity(diagnostic: Diagnostic) -> Diagnostic:
     is_warning = diagnostic.severity is Severity.WARNING
     return replace(diagnostic, severity=Severity.ERROR) if is_warning else diagnostic
 
 
-def compiled(checked: Checked) -> Manifest:
+def compile_project(checked: CheckedProject) -> Manifest:
     """The manifest. Readers of models that were renamed are called as their checkpoints know them."""
     found = compile(checked.graph, checked.digests)
     return with_carried_names(found, dict(checked.place.carried)) if checked.graph.format == "project" else found
 
 
-def planned(
-    checked: Checked,
+def plan_project(
+    checked: CheckedProject,
     manifest: Manifest,
     *,
     select: Collection[str] = (),
@@ -213,11 +213,11 @@ def planned(
             text = f"there is no query `{name}` in this project"
             raise PlanRefused("unknown-node", text, hint=did_you_mean(name, names))
     found = None if allow_rebuild and not checked.adopts_state else checked.adoption
-    place = checked.place if found is None else checked.place.in_slot(found.slot)
-    before = replace(place, carried=tuple(read_carried(checked.store, place).items()))
-    deployed = read_deployed(checked.store, before)
+    place = checked.place if found is None else checked.place.with_slot(found.slot)
+    before = replace(place, carried=tuple(read_carried_names(checked.store, place).items()))
+    deployed = read_deployed_state(checked.store, before)
     new = [query for query in manifest.queries if query.name not in deployed.checkpoints]
-    deployed = replace(deployed, grouped=ChosenGroups(checked.clusters, place).known(new))
+    deployed = replace(deployed, grouped=ChosenGroups(checked.clusters, place).known_readers(new))
     brokers = ask_brokers(manifest, checked.clusters)
     workers = NO_WORKERS if select else ask_workers(manifest, checked.clusters, deployed.connectors, checked.environ)
     return diff(
@@ -237,7 +237,7 @@ def planned(
     )
 
 
-def node_named(graph: Graph, name: str) -> Node:
+def find_node(graph: Graph, name: str) -> Node:
     node = graph.find_node(name)
     if node is None:
         text = f"there is no node `{name}` in this project"

@@ -39,7 +39,7 @@ _BUSY: Final = frozenset((408, 429, 502, 503, 504))
 _CONNECT_SECS: Final = 10.0
 
 
-class TooMuch(ServiceError):
+class RequestTooLarge(ServiceError):
     """What was asked for is too much at a time, for the server or for our patience: less of it may well be answered."""
 
 
@@ -47,27 +47,27 @@ class _Connection(HTTPConnection):
     """A connection that is opened soon or not at all, and that others can find."""
 
     def connect(self) -> None:
-        _opened(self, super().connect)
+        _open_connection(self, super().connect)
 
 
-class _Secured(HTTPSConnection):
+class _SecureConnection(HTTPSConnection):
     def connect(self) -> None:
-        _opened(self, super().connect)
+        _open_connection(self, super().connect)
 
 
-class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+class _ConnectionHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
     def http_open(self, req: urllib.request.Request) -> HTTPResponse:
         return self.do_open(_Connection, req)
 
     def https_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(_Secured, req, context=ssl.create_default_context())
+        return self.do_open(_SecureConnection, req, context=ssl.create_default_context())
 
 
 _OPEN: Final[WeakSet[HTTPConnection]] = WeakSet()
-_OPENER: Final = urllib.request.build_opener(_Handler)
+_OPENER: Final = urllib.request.build_opener(_ConnectionHandler)
 
 
-def _opened(connection: HTTPConnection, connect: Callable[[], None]) -> None:
+def _open_connection(connection: HTTPConnection, connect: Callable[[], None]) -> None:
     patience = connection.timeout
     connection.timeout = min(_CONNECT_SECS, patience or _CONNECT_SECS)
     connect()
@@ -88,7 +88,7 @@ class ClickHouse:
     timeout_secs: float = 300
     """How long an answer is waited for."""
 
-    def let_go(self) -> None:
+    def cancel(self) -> None:
         """Give up what this process waits for from the server; whoever waits gets an error."""
         address = urlsplit(self.url)
         for connection in list(_OPEN):
@@ -99,12 +99,12 @@ class ClickHouse:
 
     def ask(self, sql: str, **params: str) -> list[list[Any]]:
         """The rows that a question has for an answer. `{name:Type}` in it stands for a parameter."""
-        said = {f"param_{name}": _escaped(value) for name, value in params.items()}
+        said = {f"param_{name}": _escape_parameter(value) for name, value in params.items()}
         answer = self._post({**said, "default_format": "JSONCompact"}, sql.encode())
         rows: list[list[Any]] = json.loads(answer)["data"]
         return rows
 
-    def do(self, sql: str, settings: Mapping[str, str] = _NOTHING) -> None:
+    def execute(self, sql: str, settings: Mapping[str, str] = _NOTHING) -> None:
         self._post(settings, sql.encode())
 
     def insert(self, sql: str, rows: bytes, packing: str | None, settings: Mapping[str, str]) -> None:
@@ -125,7 +125,7 @@ class ClickHouse:
                 if answer.read(1) or answer.length:
                     raise HTTPException("the answer broke off")
         except (OSError, HTTPException, pa.ArrowInvalid) as error:
-            raise self._silence(error) from None
+            raise self._unreachable_error(error) from None
 
     def _post(
         self,
@@ -138,7 +138,7 @@ class ClickHouse:
             with self._open(said, body, headers, of_rows) as answer:
                 return answer.read()
         except (OSError, HTTPException) as error:
-            raise self._silence(error) from None
+            raise self._unreachable_error(error) from None
 
     def _open(
         self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str], of_rows: Collection[int] = ()
@@ -153,16 +153,16 @@ class ClickHouse:
             with error:
                 raise self._failure(error, of_rows) from None
         except (OSError, ValueError, HTTPException) as error:
-            raise self._silence(error, no_address=isinstance(error, (ValueError, InvalidURL))) from None
+            raise self._unreachable_error(error, no_address=isinstance(error, (ValueError, InvalidURL))) from None
 
-    def _silence(self, error: Exception, *, no_address: bool = False) -> ServiceError:
+    def _unreachable_error(self, error: Exception, *, no_address: bool = False) -> ServiceError:
         reason = getattr(error, "reason", error)
         late = isinstance(reason, TimeoutError)
         if late:
             reason = f"{reason} after {self.timeout_secs:g} s"
         text = f"ClickHouse at {self.url} does not answer: {reason}"
         passing = not (no_address or isinstance(reason, ssl.SSLCertVerificationError))
-        kind = TooMuch if late else ServiceError
+        kind = RequestTooLarge if late else ServiceError
         return kind("unreachable", text, hint=f"see `{self.settings}__URL`", retriable=passing)
 
     def _failure(self, error: urllib.error.HTTPError, of_rows: Collection[int]) -> PenstockError:
@@ -177,12 +177,12 @@ class ClickHouse:
         way_out = f"make the database, or name another one in `{self.settings}__DATABASE`"
         passing = code in _PASSING or (code == 0 and error.code in _BUSY)
         text = f"ClickHouse at {self.url} says {error.code}: {said}"
-        kind = TooMuch if code in _TOO_MUCH else ServiceError
+        kind = RequestTooLarge if code in _TOO_MUCH else ServiceError
         return kind("clickhouse-failed", text, hint=way_out if code == _NO_DATABASE else None, retriable=passing)
 
 
 @dataclass(frozen=True, slots=True)
-class ClickHouseSink:
+class ClickHouseSinkServer:
     """A server that sinks write to, and how they do it unless they say otherwise."""
 
     server: ClickHouse = ClickHouse()
@@ -192,18 +192,18 @@ class ClickHouseSink:
 
 
 @dataclass(frozen=True, slots=True)
-class ClickHouseSource:
+class ClickHouseSourceServer:
     """A server that sources read from, and how many rows make a page."""
 
     server: ClickHouse = ClickHouse(settings="PENSTOCK__CLICKHOUSE_SOURCE")
     page_size: int = 10_000_000
 
 
-def name(text: str) -> str:
+def quote_identifier(text: str) -> str:
     """A name as ClickHouse takes it, whatever is in it."""
     return "`" + text.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
-def _escaped(value: str) -> str:
+def _escape_parameter(value: str) -> str:
     """A parameter is written as in a file of tab-separated values."""
     return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")

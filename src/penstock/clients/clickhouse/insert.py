@@ -18,11 +18,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.clients.clickhouse.client import ClickHouse, name
-from penstock.clients.clickhouse.last_per_key import chunks, latest
-from penstock.clients.clickhouse.rejected_rows import AT_FAULT, Refused, failing, stream
-from penstock.clients.clickhouse.tables import DELETED, SETTINGS, TableColumn, delete_sql
-from penstock.clients.clickhouse.types import COLLECTIONS, WIDE, blank, fitted, kind_of, literals, target
+from penstock.clients.clickhouse.client import ClickHouse, quote_identifier
+from penstock.clients.clickhouse.last_per_key import chunks, last_per_key
+from penstock.clients.clickhouse.rejected_rows import AT_FAULT, RejectedRows, encode_arrow, find_failing
+from penstock.clients.clickhouse.tables import DELETED, SETTINGS, ClickHouseColumn, delete_sql
+from penstock.clients.clickhouse.types import (
+    COLLECTIONS,
+    WIDE,
+    blank_text,
+    convert_values,
+    kind_of,
+    literals,
+    target_type,
+)
 from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import OP
@@ -52,7 +60,7 @@ _BYTES_A_DELETE: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
+class Compression:
     """How the body of an insert is packed.
 
     Arrow packs columns by itself, which takes half of the time that packing the whole takes; `gzip` it does not know.
@@ -66,16 +74,16 @@ class Packing:
         """What HTTP is told of it."""
         return "gzip" if self.codec == "gzip" else None
 
-    def packed(self, rows: pa.Table) -> bytes:
+    def compress_rows(self, rows: pa.Table) -> bytes:
         """Rows as Arrow sends them, packed."""
         if self.codec != "gzip":
-            return bytes(stream(rows, None if self.codec == "none" else self.codec))
+            return bytes(encode_arrow(rows, None if self.codec == "none" else self.codec))
         packer = zlib.compressobj(self.level, wbits=31)
-        return packer.compress(stream(rows)) + packer.flush()
+        return packer.compress(encode_arrow(rows)) + packer.flush()
 
 
 @dataclass(frozen=True, slots=True)
-class Inserting:
+class PartitionInsert:
     """Writes the partitions of one batch, which `token` names.
 
     Rows that are deleted from the table are no rows that were never there. So where there are deletes, a batch is done
@@ -86,27 +94,27 @@ class Inserting:
     table: str
     names: Sequence[str]
     """What the columns of the rows are called; Spark itself cannot pass on every name."""
-    columns: Mapping[str, TableColumn]
+    columns: Mapping[str, ClickHouseColumn]
     key: Sequence[str]
     version: str | None
     append_only: bool
     deduplicate: bool
     batch_size: int
-    packing: Packing
+    packing: Compression
     token: str
     on_refusal: OnError = "stop"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        refused = Refused()
+        refused = RejectedRows()
         try:
-            told: dict[str, object] = {"rows": self._written(batches, refused), "refused": refused.count}
+            told: dict[str, object] = {"rows": self._insert_batches(batches, refused), "refused": refused.count}
         except PenstockError as error:
             told = {"code": error.code, "message": error.message, "hint": error.hint, "retriable": error.retriable}
             told["of_service"] = not isinstance(error, QueryFailed)
-        letters = refused.letters() if self.on_refusal == "dead_letter" and "code" not in told else ()
+        letters = refused.dead_letters() if self.on_refusal == "dead_letter" and "code" not in told else ()
         yield pa.RecordBatch.from_pylist([*letters, told], _REPORT_SCHEMA)
 
-    def _written(self, batches: Iterable[pa.RecordBatch], refused: Refused) -> int:
+    def _insert_batches(self, batches: Iterable[pa.RecordBatch], refused: RejectedRows) -> int:
         from pyspark import TaskContext
 
         task = TaskContext.get()
@@ -114,61 +122,61 @@ class Inserting:
         written = 0
         for chunk in chunks(batches, self.batch_size):
             chunk = chunk.rename_columns(list(self.names))
-            rows = self._newest(chunk)
+            rows = self._last_rows(chunk)
             try:
-                self._put(rows, seen)
+                self._write_rows(rows, seen)
                 written += len(rows)
             except QueryFailed as error:
                 if self.on_refusal == "stop" or error.code not in AT_FAULT:
                     raise
-                written += self._sifted(chunk, seen, refused)
+                written += self._insert_valid(chunk, seen, refused)
         return written
 
     @property
     def _newest_only(self) -> bool:
         return self.deduplicate or not self.append_only  # deletes come behind all inserts
 
-    def _newest(self, chunk: pa.Table) -> pa.Table:
+    def _last_rows(self, chunk: pa.Table) -> pa.Table:
         wide = self.version is not None and kind_of(self.columns[self.version].type).word in WIDE
-        return latest(chunk, self.key, self.version, as_numbers=wide) if self._newest_only else chunk
+        return last_per_key(chunk, self.key, self.version, as_numbers=wide) if self._newest_only else chunk
 
-    def _put(self, rows: pa.Table, seen: "hashlib.blake2b") -> None:
+    def _write_rows(self, rows: pa.Table, seen: "hashlib.blake2b") -> None:
         """Insert rows, and take those out that are gone."""
-        gone = _gone(rows)
+        gone = _deleted_mask(rows)
         rows = rows.drop_columns([OP]) if gone is not None else rows
         if self.append_only:
-            self._insert(self._marked(rows, gone), seen)
+            self._insert(self._mark_deleted(rows, gone), seen)
             return
         if gone is None:
             self._insert(rows, None)
             return
         leaving = rows.filter(gone)
         for column in self.key:  # before anything is inserted: what is refused then is nothing that was half done
-            self._column(column, leaving[column].combine_chunks())
+            self._convert_column(column, leaving[column].combine_chunks())
         self._insert(rows.filter(pc.invert(gone)), None)
         self._delete(leaving)
 
-    def _sifted(self, chunk: pa.Table, seen: "hashlib.blake2b", refused: Refused) -> int:
+    def _insert_valid(self, chunk: pa.Table, seen: "hashlib.blake2b", refused: RejectedRows) -> int:
         """Write what can be written of rows that were refused as a whole, and say how many rows that were.
 
         A row that is refused was never there: an older one of its key counts then.
         """
         left, written = chunk.append_column(_PLACE, pa.array(np.arange(len(chunk)))), 0
         while len(left):
-            rows = self._newest(left)
-            wrong = self._unfit(rows, refused.count)
+            rows = self._last_rows(left)
+            wrong = self._find_unfit(rows, refused.count)
             if wrong:
                 left = left.filter(pc.invert(pc.is_in(left[_PLACE], pa.array(wrong))))
             else:
-                wrong = self._halved(rows, seen, refused.count)
+                wrong = self._bisect_insert(rows, seen, refused.count)
                 written += len(rows) - len(wrong)
-                left = self._older(left, wrong) if self._newest_only else left.slice(0, 0)
+                left = self._older_rows(left, wrong) if self._newest_only else left.slice(0, 0)
             refused.add(chunk, wrong)
         return written
 
-    def _unfit(self, rows: pa.Table, before: int) -> dict[int, str]:
+    def _find_unfit(self, rows: pa.Table, before: int) -> dict[int, str]:
         """What is wrong with rows that the columns of the table do not hold, by their place."""
-        gone = _gone(rows)
+        gone = _deleted_mask(rows)
         marks = None if gone is None or not self.append_only else gone.combine_chunks()
         staying = rows if gone is None or self.append_only else rows.filter(pc.invert(gone))
         found: dict[int, str] = {}
@@ -179,21 +187,21 @@ class Inserting:
 
                 def attempt(begin: int, end: int, column: str = column, values: pa.Array = values) -> None:
                     some = None if marks is None else marks.slice(begin, end - begin)
-                    self._column(column, values.slice(begin, end - begin), some)
+                    self._convert_column(column, values.slice(begin, end - begin), some)
 
-                for place, said in failing(len(asked), attempt, before):
+                for place, said in find_failing(len(asked), attempt, before):
                     found.setdefault(asked[_PLACE][place].as_py(), said)
         return found
 
-    def _halved(self, rows: pa.Table, seen: "hashlib.blake2b", before: int) -> dict[int, str]:
+    def _bisect_insert(self, rows: pa.Table, seen: "hashlib.blake2b", before: int) -> dict[int, str]:
         """Insert rows in ever smaller parts, and tell what the server says of those that it does not take."""
 
         def attempt(begin: int, end: int) -> None:
-            self._put(rows.slice(begin, end - begin).drop_columns([_PLACE]), seen)
+            self._write_rows(rows.slice(begin, end - begin).drop_columns([_PLACE]), seen)
 
-        return {rows[_PLACE][place].as_py(): said for place, said in failing(len(rows), attempt, before)}
+        return {rows[_PLACE][place].as_py(): said for place, said in find_failing(len(rows), attempt, before)}
 
-    def _older(self, rows: pa.Table, wrong: Mapping[int, str]) -> pa.Table:
+    def _older_rows(self, rows: pa.Table, wrong: Mapping[int, str]) -> pa.Table:
         """The rows that share a key with one that was refused, without those."""
         names = [f"k{number}" for number in range(len(self.key))]
         keys = pa.table([*(rows[column] for column in self.key), rows[_PLACE]], names=[*names, _PLACE])
@@ -202,12 +210,13 @@ class Inserting:
         found = others.join(keys.filter(is_wrong).drop_columns([_PLACE]), keys=names, join_type="left semi")
         return rows.filter(pc.is_in(rows[_PLACE], found[_PLACE].combine_chunks()))
 
-    def _marked(self, rows: pa.Table, gone: pa.ChunkedArray | None) -> pa.Table:
+    def _mark_deleted(self, rows: pa.Table, gone: pa.ChunkedArray | None) -> pa.Table:
         if DELETED in self.columns:
             marks = pa.repeat(pa.scalar(0, pa.uint8()), len(rows)) if gone is None else gone.cast(pa.uint8())
             return rows.append_column(DELETED, marks)
         if gone is not None and pc.any(gone).as_py():
-            hint = f"ALTER TABLE {name(self.table)} ADD COLUMN {DELETED} UInt8; or use `append_only_mode: false`"
+            table = quote_identifier(self.table)
+            hint = f"ALTER TABLE {table} ADD COLUMN {DELETED} UInt8; or use `append_only_mode: false`"
             text = f"a row is to be deleted, and table `{self.table}` has no column `{DELETED}` to say so"
             raise QueryFailed("table-mismatch", text, hint=hint)
         return rows
@@ -215,21 +224,21 @@ class Inserting:
     def _insert(self, rows: pa.Table, seen: "hashlib.blake2b | None") -> None:
         if not len(rows):
             return
-        body = self.packing.packed(self._fitted(rows))
+        body = self.packing.compress_rows(self._convert_rows(rows))
         token = uuid.uuid4().hex  # ClickHouse would otherwise tell inserts apart by what is in them
         if seen is not None:
             seen.update(body)
             token = seen.hexdigest()
-        names = ", ".join(map(name, rows.column_names))
-        sql = f"INSERT INTO {name(self.table)} ({names}) FORMAT ArrowStream"
+        names = ", ".join(map(quote_identifier, rows.column_names))
+        sql = f"INSERT INTO {quote_identifier(self.table)} ({names}) FORMAT ArrowStream"
         self.server.insert(sql, body, self.packing.encoding, {**SETTINGS, "insert_deduplication_token": token})
 
-    def _fitted(self, rows: pa.Table) -> pa.Table:
+    def _convert_rows(self, rows: pa.Table) -> pa.Table:
         marks = rows[DELETED].combine_chunks().cast(pa.bool_()) if DELETED in rows.column_names else None
         gone = marks if self.append_only else None
-        return pa.table({c: self._column(c, rows[c].combine_chunks(), gone) for c in rows.column_names})
+        return pa.table({c: self._convert_column(c, rows[c].combine_chunks(), gone) for c in rows.column_names})
 
-    def _column(self, column: str, values: pa.Array, gone: pa.Array | None = None) -> pa.Array:
+    def _convert_column(self, column: str, values: pa.Array, gone: pa.Array | None = None) -> pa.Array:
         """Values as the column takes them. Rows that are gone may be no more than a key: their nulls are taken where
         nothing depends on them, and the server puts something there."""
         table_column = self.columns[column]
@@ -238,14 +247,14 @@ class Inserting:
         try:
             if values.null_count and (not optional or column in self.key):
                 self._check_nulls(table_column, values, gone)
-                values = values.fill_null(blank(table_column.type)) if pa.types.is_string(values.type) else values
-            return fitted(values, kind, target(values.type, kind))
+                values = values.fill_null(blank_text(table_column.type)) if pa.types.is_string(values.type) else values
+            return convert_values(values, kind, target_type(values.type, kind))
         except (ValueError, pa.ArrowException) as error:
             said = str(error).partition("\n")[0]
             text = f"column `{column}` of table `{self.table}` is {table_column.type}: {said}"
             raise QueryFailed("field-mismatch", text, hint="mend it in the SQL, or change the table") from None
 
-    def _check_nulls(self, column: TableColumn, values: pa.Array, gone: pa.Array | None) -> None:
+    def _check_nulls(self, column: ClickHouseColumn, values: pa.Array, gone: pa.Array | None) -> None:
         if gone is None or column.name in self.key or values.filter(pc.invert(gone)).null_count:
             raise ValueError("null in a column that is not Nullable")
         if column.decides:
@@ -254,10 +263,10 @@ class Inserting:
     def _delete(self, rows: pa.Table) -> None:
         parts = [literals(rows[column].combine_chunks(), kind_of(self.columns[column].type)) for column in self.key]
         for keys in _portions([f"({', '.join(key)})" for key in zip(*parts, strict=True)]):
-            self.server.do(delete_sql(self.table, self.key, keys), {"mutations_sync": "1"})
+            self.server.execute(delete_sql(self.table, self.key, keys), {"mutations_sync": "1"})
 
 
-def _gone(rows: pa.Table) -> pa.ChunkedArray | None:
+def _deleted_mask(rows: pa.Table) -> pa.ChunkedArray | None:
     return pc.equal(pc.utf8_lower(rows[OP]), "d").fill_null(False) if OP in rows.column_names else None
 
 

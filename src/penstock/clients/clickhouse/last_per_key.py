@@ -26,11 +26,11 @@ def chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def latest(rows: pa.Table, key: Sequence[str], version: str | None, *, as_numbers: bool = False) -> pa.Table:
+def last_per_key(rows: pa.Table, key: Sequence[str], version: str | None, *, as_numbers: bool = False) -> pa.Table:
     """The last row of each key, in their order. With versions, maybe texts of numbers, the last one of the highest."""
     if len(key) == 1 and _all_differ(rows[key[0]]):
         return rows
-    by_version = None if version is None else _in_order(rows[version], as_numbers=as_numbers)
+    by_version = None if version is None else _version_order(rows[version], as_numbers=as_numbers)
     names = [f"k{number}" for number in range(len(key))]
     keys = pa.table([rows[column] for column in key], names=names)
     ordered = keys if by_version is None else keys.take(by_version)
@@ -49,7 +49,7 @@ def _all_differ(values: pa.ChunkedArray) -> bool:
     return bool(pc.count_distinct(values, mode="all").as_py() == len(values))
 
 
-def _in_order(versions: pa.ChunkedArray, *, as_numbers: bool) -> pa.Array:
+def _version_order(versions: pa.ChunkedArray, *, as_numbers: bool) -> pa.Array:
     """The places of versions, the lowest first, those without one behind; the last of equals is the last."""
     if as_numbers and pa.types.is_string(versions.type):
         numbers = [inf if text is None else int(text) for text in versions.to_pylist()]

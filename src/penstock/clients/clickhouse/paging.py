@@ -12,8 +12,8 @@ from typing import Final, Self
 
 import pyarrow as pa
 
-from penstock.clients.clickhouse.client import ClickHouse, TooMuch, name
-from penstock.clients.clickhouse.engines import Replacing, plain, replacing, unwrapped
+from penstock.clients.clickhouse.client import ClickHouse, RequestTooLarge, quote_identifier
+from penstock.clients.clickhouse.engines import ReplacingEngine, key_column, replacing_engine, unwrap_key
 from penstock.clients.clickhouse.types import Kind, kind_of
 from penstock.errors import ServiceError, did_you_mean
 from penstock.keyed.operators import OP
@@ -46,7 +46,7 @@ _GIVEN_UP: Final[Mapping[str, str]] = {"cancel_http_readonly_queries_on_client_c
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PagedTable:
     """What is read of a table, as SQL of ClickHouse and types of Spark."""
 
     server: ClickHouse
@@ -83,13 +83,15 @@ class Reading:
     def ends(self) -> tuple[int, int] | None:
         """The first key, and the one behind the last; None for a table without rows."""
         key = self.sort_key
-        found = self.server.ask(f"SELECT toString(min({key})), toString(max({key})), count() FROM {name(self.table)}")
+        found = self.server.ask(
+            f"SELECT toString(min({key})), toString(max({key})), count() FROM {quote_identifier(self.table)}"
+        )
         ((first, last, count),) = found
         return (int(first), int(last) + 1) if int(count) else None
 
     def page_end(self, begin: int, end: int) -> int:
         """Where a page ends that begins at a key."""
-        return self._behind(self.page_size, begin, end)
+        return self._key_after(self.page_size, begin, end)
 
     def batches(self, begin: int, end: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows with keys from `begin` up to, and without, `end`.
@@ -99,7 +101,7 @@ class Reading:
         """
         most: int | None = None
         while begin < end:
-            stop = end if most is None else self._behind(most, begin, end)
+            stop = end if most is None else self._key_after(most, begin, end)
             sql = f"{self._select(self._range(begin, stop))} FORMAT ArrowStream"
             begun = False
             try:
@@ -107,31 +109,33 @@ class Reading:
                     begun = True
                     if len(batch):
                         yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
-            except TooMuch:
-                most = None if begun else self._fewer(most, begin, stop)
+            except RequestTooLarge:
+                most = None if begun else self._smaller_limit(most, begin, stop)
                 if not most:
                     raise
             else:
                 begin = stop
 
-    def _behind(self, rows: int, begin: int, end: int) -> int:
+    def _key_after(self, rows: int, begin: int, end: int) -> int:
         """The key behind so many rows, or the end: never inside of a key."""
         key, inside = self.sort_key, self._range(begin, end)
-        page = f"SELECT {key} AS k FROM {name(self.table)} WHERE {inside} ORDER BY {key} LIMIT {rows}"
+        page = f"SELECT {key} AS k FROM {quote_identifier(self.table)} WHERE {inside} ORDER BY {key} LIMIT {rows}"
         ((last, count),) = self.server.ask(f"SELECT toString(max(k)), count() FROM ({page})")
         return int(last) + 1 if int(count) == rows else end
 
-    def _fewer(self, most: int | None, begin: int, end: int) -> int:
+    def _smaller_limit(self, most: int | None, begin: int, end: int) -> int:
         """How many rows to ask for instead of these; 0 if it cannot be fewer."""
         if end - begin == 1:
             return 0
-        ((count,),) = self.server.ask(f"SELECT count() FROM {name(self.table)} WHERE {self._range(begin, end)}")
+        ((count,),) = self.server.ask(
+            f"SELECT count() FROM {quote_identifier(self.table)} WHERE {self._range(begin, end)}"
+        )
         return min(int(count), most or int(count)) // 2
 
-    def tried(self) -> Self:
+    def check_query(self) -> Self:
         """The same, once ClickHouse has understood what it will be asked for."""
         try:
-            self.server.do(f"{self._select('0')} FORMAT Null")
+            self.server.execute(f"{self._select('0')} FORMAT Null")
         except ServiceError as error:
             if error.code != "clickhouse-failed" or error.retriable:
                 raise
@@ -140,11 +144,11 @@ class Reading:
         return self
 
     def _select(self, condition: str) -> str:
-        chosen = [f"{expression} AS {name(column)}" for column, expression, _ in self.columns]
+        chosen = [f"{expression} AS {quote_identifier(column)}" for column, expression, _ in self.columns]
         rows = self.rows.replace("{range}", condition)
         if self.filter:  # inside: beside the columns that are chosen, it would be asked of what they are converted to
             rows = f"SELECT * FROM ({rows}) AS t WHERE ({self.filter})"
-        return f"SELECT {', '.join(chosen)}, {self.operation} AS {name(OP)} FROM ({rows}) AS t"
+        return f"SELECT {', '.join(chosen)}, {self.operation} AS {quote_identifier(OP)} FROM ({rows}) AS t"
 
     def _range(self, begin: int, end: int) -> str:
         """Numbers are written as values of the key's type: long ones would be taken for fractions otherwise."""
@@ -155,7 +159,9 @@ class Reading:
         return f"{key} >= CAST('{first}' AS {kind}) AND {key} <= CAST('{last}' AS {kind})"
 
 
-def reading(server: ClickHouse, table: str, columns: Sequence[str], filter: str | None, page_size: int) -> Reading:
+def paged_table(
+    server: ClickHouse, table: str, columns: Sequence[str], filter: str | None, page_size: int
+) -> PagedTable:
     """How a table is read. ServiceError if it is not there, or cannot be read page by page."""
     place = {"database": server.database, "table": table}
     found = server.ask(
@@ -178,32 +184,32 @@ def reading(server: ClickHouse, table: str, columns: Sequence[str], filter: str 
         if column not in types:
             hint = did_you_mean(column, types, otherwise="there are")
             raise ServiceError("table-mismatch", f"table `{table}` has no column `{column}`", hint=hint)
-    keys = tuple(part.strip() for part in unwrapped(sorting_key).split(",") if part.strip())
-    first = plain(keys[0]) if keys else ""
+    keys = tuple(part.strip() for part in unwrap_key(sorting_key).split(",") if part.strip())
+    first = key_column(keys[0]) if keys else ""
     if not _WHOLE.fullmatch(types.get(first, "")):
         text = f"table `{table}` is not sorted by a column of whole numbers first, so it cannot be read page by page"
         hint = f"its sorting key is `{sorting_key}`" if keys else "it has no sorting key"
         raise ServiceError("table-mismatch", text, hint=hint)
     computed = [column for column, _, default, _ in described if default in ("MATERIALIZED", "ALIAS")]
     chosen = columns or [column for column in types if column not in computed]
-    wire = [(column, *_wire(kind_of(types[column]))) for column in chosen if column != OP]
-    replaced = replacing(str(engine))
-    rows, operation = _newest(table, ", ".join(("*", *map(name, computed))), replaced, keys)
-    return Reading(
+    wire = [(column, *_wire_types(kind_of(types[column]))) for column in chosen if column != OP]
+    replaced = replacing_engine(str(engine))
+    rows, operation = _newest_rows(table, ", ".join(("*", *map(quote_identifier, computed))), replaced, keys)
+    return PagedTable(
         server=server,
         table=table,
-        sort_key=name(first),
+        sort_key=quote_identifier(first),
         key_type=types[first],
-        columns=tuple((column, f"CAST({name(column)} AS {kind})", spark) for column, kind, spark in wire),
+        columns=tuple((column, f"CAST({quote_identifier(column)} AS {kind})", spark) for column, kind, spark in wire),
         rows=rows,
-        operation=f"toString({name(OP)})" if OP in types else operation,
+        operation=f"toString({quote_identifier(OP)})" if OP in types else operation,
         filter=filter,
         page_size=_rows_of_a_page(sizes, chosen, int(total), page_size),
         wide=tuple((c, _WIDE[word]) for c in chosen if (word := kind_of(types[c]).word) in _WIDE),
-        key=tuple(map(plain, keys)) if all(plain(part) in chosen for part in keys) else (),
+        key=tuple(map(key_column, keys)) if all(key_column(part) in chosen for part in keys) else (),
         keeps_one=replaced is not None,
         may_set=int(readonly) != 1,
-    ).tried()
+    ).check_query()
 
 
 def _rows_of_a_page(sizes: Mapping[str, int], chosen: Sequence[str], rows: int, most: int) -> int:
@@ -215,13 +221,13 @@ def _rows_of_a_page(sizes: Mapping[str, int], chosen: Sequence[str], rows: int, 
     return max(1, min(most, _PAGE_BYTES * rows // read)) if read else most
 
 
-def _newest(table: str, columns: str, replaced: Replacing | None, keys: Sequence[str]) -> tuple[str, str]:
+def _newest_rows(table: str, columns: str, replaced: ReplacingEngine | None, keys: Sequence[str]) -> tuple[str, str]:
     """The rows of a table, the newest of each key, and the operation that each of them is."""
-    all_of_them = f"SELECT {columns} FROM {name(table)} WHERE {{range}}"
+    all_of_them = f"SELECT {columns} FROM {quote_identifier(table)} WHERE {{range}}"
     if replaced is None:
         return all_of_them, "'i'"
     if not replaced.deleted:
-        return f"SELECT {columns} FROM {name(table)} FINAL WHERE {{range}}", "'i'"
+        return f"SELECT {columns} FROM {quote_identifier(table)} FINAL WHERE {{range}}", "'i'"
     by = ", ".join(keys)
     # FINAL would leave out what is deleted. Of equal versions the one counts that was inserted last.
     last = f"{by}, {replaced.version} DESC, _part_index DESC, _part_offset DESC"
@@ -232,18 +238,18 @@ def _bits(key_type: str) -> int:
     return int(key_type.lstrip("UInt"))
 
 
-def _wire(kind: Kind) -> tuple[str, str]:
+def _wire_types(kind: Kind) -> tuple[str, str]:
     """The type to ask for, and the one of Spark that it arrives as."""
     match kind.word:
         case "Array":
-            ((wire, spark),) = map(_wire, kind.inner)
+            ((wire, spark),) = map(_wire_types, kind.inner)
             return f"Array({wire})", f"ARRAY<{spark}>"
         case "Map":
-            (key, key_spark), (item, item_spark) = map(_wire, kind.inner)
+            (key, key_spark), (item, item_spark) = map(_wire_types, kind.inner)
             return f"Map({key}, {item})", f"MAP<{key_spark}, {item_spark}>"
         case "Tuple" if all(kind.names):
-            inner = list(zip(kind.names, map(_wire, kind.inner), strict=True))
-            wires = ", ".join(f"{name(label)} {wire}" for label, (wire, _) in inner)
+            inner = list(zip(kind.names, map(_wire_types, kind.inner), strict=True))
+            wires = ", ".join(f"{quote_identifier(label)} {wire}" for label, (wire, _) in inner)
             return (
                 f"Tuple({wires})",
                 f"STRUCT<{', '.join(f'{quote_spark_identifier(label)}: {spark}' for label, (_, spark) in inner)}>",

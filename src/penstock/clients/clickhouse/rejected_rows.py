@@ -15,7 +15,7 @@ AT_FAULT: Final = frozenset(("field-mismatch", "rows-refused"))
 
 
 @dataclass(slots=True)
-class Refused:
+class RejectedRows:
     """Rows of a partition that were refused, each with what was said of it."""
 
     count: int = 0
@@ -25,13 +25,13 @@ class Refused:
         self.count += len(wrong)
         self._rows += [(chunk.slice(place, 1), said) for place, said in wrong.items()]
 
-    def letters(self) -> Iterator[dict[str, object]]:
+    def dead_letters(self) -> Iterator[dict[str, object]]:
         for row, said in self._rows:
             row = row.rename_columns([f"c{number}" for number in range(row.num_columns)])
-            yield {"letters": bytes(stream(row)), "message": said}
+            yield {"letters": bytes(encode_arrow(row)), "message": said}
 
 
-def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def unpack_rejected(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows that were refused, each with what was said of it in a last column; made of `letters` and `message`."""
     for batch in batches:
         for letters, said in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -40,7 +40,7 @@ def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                     yield rows.append_column("said", pa.array([said] * len(rows), pa.string()))
 
 
-def failing(count: int, attempt: Callable[[int, int], None], before: int) -> Iterator[tuple[int, str]]:
+def find_failing(count: int, attempt: Callable[[int, int], None], before: int) -> Iterator[tuple[int, str]]:
     """The places of rows that fail alone, with what is said of them. `attempt` does those from one place to another.
 
     It gives up where, with those found before, there are too many.
@@ -64,7 +64,7 @@ def failing(count: int, attempt: Callable[[int, int], None], before: int) -> Ite
             yield begin, error.message
 
 
-def stream(rows: pa.Table, codec: str | None = None) -> pa.Buffer:
+def encode_arrow(rows: pa.Table, codec: str | None = None) -> pa.Buffer:
     """Rows as Arrow sends them, with columns that are packed or not."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from penstock.clients.clickhouse.paging import Reading
+from penstock.clients.clickhouse.paging import PagedTable
 from penstock.errors import raise_as_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _PARTS: Final = 4
 class Table:
     """What Spark reads of a table: from one position to another, if they are given, else from the first key on."""
 
-    reading: Reading
+    reading: PagedTable
     start_at: int | None = None
     before: str | None = None
     after: str | None = None
@@ -49,7 +49,7 @@ class Table:
         return begin, max(begin, self.end if self.after is None else _key(self.after))
 
 
-def cut(begin: int, end: int) -> list[tuple[int, int]]:
+def split_range(begin: int, end: int) -> list[tuple[int, int]]:
     """A range of keys as a few smaller ones."""
     parts = max(1, min(_PARTS, end - begin))
     return list(pairwise(begin + (end - begin) * part // parts for part in range(parts + 1)))
@@ -98,12 +98,12 @@ def data_source(label: str, table: Table) -> type[DataSource]:
                 return start if begin >= self.end else {"key": str(table.reading.page_end(begin, self.end))}
 
         def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
-            return [Keys(*part) for part in cut(int(start["key"]), int(end["key"]))]
+            return [Keys(*part) for part in split_range(int(start["key"]), int(end["key"]))]
 
     class Whole(Rows, DataSourceReader):
         def partitions(self) -> Sequence[InputPartition]:
             with raise_as_text():
-                return [Keys(*part) for part in cut(*table.span)]
+                return [Keys(*part) for part in split_range(*table.span)]
 
     class TableSource(DataSource):
         @classmethod

@@ -8,11 +8,11 @@ from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-from penstock.clients.clickhouse.client import ClickHouse, name
-from penstock.clients.clickhouse.engines import plain, replacing
-from penstock.clients.clickhouse.types import column_type, kind_of, target
+from penstock.clients.clickhouse.client import ClickHouse, quote_identifier
+from penstock.clients.clickhouse.engines import key_column, replacing_engine
+from penstock.clients.clickhouse.types import column_type, kind_of, target_type
 from penstock.clients.files.batch_directory import BatchRef
-from penstock.clients.warn_once import notice
+from penstock.clients.warn_once import warn_once
 from penstock.errors import QueryFailed, ServiceError
 
 DELETED: Final = "is_deleted"
@@ -26,7 +26,7 @@ SETTINGS: Final[Mapping[str, str]] = {"async_insert": "0"}
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
+class ClickHouseColumn:
     """A column of a table that is there."""
 
     name: str
@@ -40,7 +40,7 @@ SchemaChange: TypeAlias = Literal["fail", "evolve", "ignore"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TableRequest:
     """What a sink asks of its table."""
 
     table: str
@@ -55,30 +55,30 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedTable:
     """A table that is there, and the columns of rows that are written into it: each fits."""
 
-    columns: Mapping[str, TableColumn]
+    columns: Mapping[str, ClickHouseColumn]
     written: frozenset[str]
 
 
-def prepared(server: ClickHouse, wanted: Wanted, *, create: bool) -> Prepared:
+def prepare_table(server: ClickHouse, wanted: TableRequest, *, create: bool) -> PreparedTable:
     """The table, which is made if it is not there."""
     _check_names(wanted)
     columns = _columns(server, wanted.table)
     if not columns and create:
-        _check(wanted.table, wanted.rows, {n: TableColumn(n, kind) for n, kind in wanted.override.items()})
-        server.do(_create(wanted))
+        _check_types(wanted.table, wanted.rows, {n: ClickHouseColumn(n, kind) for n, kind in wanted.override.items()})
+        server.execute(_create_sql(wanted))
         columns = _columns(server, wanted.table)
     if not columns:
         text = f"there is no table `{wanted.table}` in the database `{server.database}`"
         raise ServiceError("table-mismatch", text, hint="make it, or leave out `create: false`")
-    rows = [field for field in wanted.rows if field.name not in _filled(wanted, columns)]
+    rows = [field for field in wanted.rows if field.name not in _sink_filled_columns(wanted, columns)]
     if missing := [field for field in rows if field.name not in columns]:
-        columns = _changed(server, wanted, missing, columns)
+        columns = _change_table(server, wanted, missing, columns)
     kept = [field for field in rows if field.name in columns]
-    _check(wanted.table, kept, columns)
-    return Prepared(columns, frozenset(field.name for field in kept))
+    _check_types(wanted.table, kept, columns)
+    return PreparedTable(columns, frozenset(field.name for field in kept))
 
 
 def check_columns(
@@ -98,10 +98,10 @@ def check_columns(
     asked = needed if schema_change != "fail" else [*needed, *(names or ())]
     if columns and (missing := [column for column in dict.fromkeys(asked) if column not in columns]):
         hint = "add it to the table, or leave it out of the rows"
-        raise ServiceError("table-mismatch", f"table `{table}` has no column {_listed(missing)}", hint=hint)
+        raise ServiceError("table-mismatch", f"table `{table}` has no column {_quote_names(missing)}", hint=hint)
 
 
-def _columns(server: ClickHouse, table: str) -> dict[str, TableColumn]:
+def _columns(server: ClickHouse, table: str) -> dict[str, ClickHouseColumn]:
     found = server.ask(
         "SELECT name, type, default_kind, is_in_sorting_key, (SELECT any(engine_full) FROM system.tables "
         "WHERE database = {database:String} AND name = {table:String}) FROM system.columns "
@@ -109,15 +109,15 @@ def _columns(server: ClickHouse, table: str) -> dict[str, TableColumn]:
         database=server.database,
         table=table,
     )
-    engine = replacing(found[0][4]) if found else None
-    version = plain(engine.version) if engine else ""
+    engine = replacing_engine(found[0][4]) if found else None
+    version = key_column(engine.version) if engine else ""
     return {
-        column: TableColumn(column, kind, default == "DEFAULT", bool(sorts) or column == version)
+        column: ClickHouseColumn(column, kind, default == "DEFAULT", bool(sorts) or column == version)
         for column, kind, default, sorts, _ in found
     }
 
 
-def _check_names(wanted: Wanted) -> None:
+def _check_names(wanted: TableRequest) -> None:
     for column in filter(None, (*wanted.key, wanted.version)):
         if column not in wanted.rows.names:
             raise ServiceError("table-mismatch", f"the rows for `{wanted.table}` have no column `{column}`")
@@ -126,7 +126,7 @@ def _check_names(wanted: Wanted) -> None:
         raise ServiceError("table-mismatch", text, hint="give it another name in the SQL")
 
 
-def _filled(wanted: Wanted, columns: Mapping[str, TableColumn]) -> frozenset[str]:
+def _sink_filled_columns(wanted: TableRequest, columns: Mapping[str, ClickHouseColumn]) -> frozenset[str]:
     """The columns of rows that are filled here, or by the table, whatever rows have. Tables made here have them, so
     rows that are read from such a one have them too."""
     if not wanted.append_only:
@@ -134,57 +134,58 @@ def _filled(wanted: Wanted, columns: Mapping[str, TableColumn]) -> frozenset[str
     by_table = INSERTED not in (*wanted.key, wanted.version) and INSERTED in columns and columns[INSERTED].has_default
     found = [column for column in (DELETED, *((INSERTED,) if by_table else ())) if column in wanted.rows.names]
     if found:
-        notice(f"table `{wanted.table}`: the sink fills {_listed(found)} itself, and not with what rows have")
+        warn_once(f"table `{wanted.table}`: the sink fills {_quote_names(found)} itself, and not with what rows have")
     return frozenset(found)
 
 
-def _changed(
-    server: ClickHouse, wanted: Wanted, missing: Sequence[pa.Field], columns: dict[str, TableColumn]
-) -> dict[str, TableColumn]:
+def _change_table(
+    server: ClickHouse, wanted: TableRequest, missing: Sequence[pa.Field], columns: dict[str, ClickHouseColumn]
+) -> dict[str, ClickHouseColumn]:
     """The columns of a table that lacks some, as it is wanted."""
     names = [field.name for field in missing]
     needed = any(column in (*wanted.key, wanted.version) for column in names)
     if wanted.schema_change == "ignore" and not needed:
-        notice(f"table `{wanted.table}` has no column {_listed(names)}: left out (`schema_change: ignore`)")
+        warn_once(f"table `{wanted.table}` has no column {_quote_names(names)}: left out (`schema_change: ignore`)")
         return columns
     if wanted.schema_change == "evolve" and not needed:
-        server.do(_addition(wanted, missing, "IF NOT EXISTS "))
+        server.execute(_add_columns_sql(wanted, missing, "IF NOT EXISTS "))
         return _columns(server, wanted.table)
-    hint = f"{_addition(wanted, missing)}; or leave it out of the rows"
+    hint = f"{_add_columns_sql(wanted, missing)}; or leave it out of the rows"
     if not needed:
         hint += "; or `schema_change: evolve`, or `ignore`"
-    raise ServiceError("table-mismatch", f"table `{wanted.table}` has no column {_listed(names)}", hint=hint)
+    raise ServiceError("table-mismatch", f"table `{wanted.table}` has no column {_quote_names(names)}", hint=hint)
 
 
-def _addition(wanted: Wanted, missing: Sequence[pa.Field], unless: str = "") -> str:
-    added = [f"ADD COLUMN {unless}{name(f.name)} {_type_of(wanted, f, nullable=True)}" for f in missing]
-    return f"ALTER TABLE {name(wanted.table)} {', '.join(added)}"
+def _add_columns_sql(wanted: TableRequest, missing: Sequence[pa.Field], unless: str = "") -> str:
+    added = [f"ADD COLUMN {unless}{quote_identifier(f.name)} {_type_of(wanted, f, nullable=True)}" for f in missing]
+    return f"ALTER TABLE {quote_identifier(wanted.table)} {', '.join(added)}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(f"`{column}`" for column in names)
 
 
-def _create(wanted: Wanted) -> str:
+def _create_sql(wanted: TableRequest) -> str:
     fixed = {*wanted.key, wanted.version}
     filled = {DELETED: "UInt8", INSERTED: "DateTime DEFAULT now()"} if wanted.append_only else {}
     filled = {column: kind for column, kind in filled.items() if column not in fixed}
     rows = [field for field in wanted.rows if field.name not in filled]
-    columns = [f"{name(f.name)} {_type_of(wanted, f, nullable=f.name not in fixed)}" for f in rows]
+    columns = [f"{quote_identifier(f.name)} {_type_of(wanted, f, nullable=f.name not in fixed)}" for f in rows]
     columns += [f"{column} {kind}" for column, kind in filled.items()]
     engine = "ReplacingMergeTree()"
     if wanted.append_only:
-        engine = f"ReplacingMergeTree({name(wanted.version or INSERTED)}, {DELETED})"
+        engine = f"ReplacingMergeTree({quote_identifier(wanted.version or INSERTED)}, {DELETED})"
     elif wanted.version:
-        engine = f"ReplacingMergeTree({name(wanted.version)})"
+        engine = f"ReplacingMergeTree({quote_identifier(wanted.version)})"
     return (
-        f"CREATE TABLE IF NOT EXISTS {name(wanted.table)} ({', '.join(columns)}) ENGINE = {engine} "
-        f"ORDER BY ({', '.join(map(name, wanted.key))}) SETTINGS non_replicated_deduplication_window = {_WINDOW}"
+        f"CREATE TABLE IF NOT EXISTS {quote_identifier(wanted.table)} ({', '.join(columns)}) ENGINE = {engine} "
+        f"ORDER BY ({', '.join(map(quote_identifier, wanted.key))}) "
+        f"SETTINGS non_replicated_deduplication_window = {_WINDOW}"
     )
 
 
-def _type_of(wanted: Wanted, field: pa.Field, *, nullable: bool) -> str:
-    text = wanted.override.get(field.name) or _natural(wanted, field, nullable=nullable)
+def _type_of(wanted: TableRequest, field: pa.Field, *, nullable: bool) -> str:
+    text = wanted.override.get(field.name) or _default_type(wanted, field, nullable=nullable)
     if text is None:
         hint = "cast it in the SQL, or leave it out"
         raise ServiceError(
@@ -193,19 +194,19 @@ def _type_of(wanted: Wanted, field: pa.Field, *, nullable: bool) -> str:
     return text
 
 
-def _natural(wanted: Wanted, field: pa.Field, *, nullable: bool = True) -> str | None:
+def _default_type(wanted: TableRequest, field: pa.Field, *, nullable: bool = True) -> str | None:
     wide = wanted.wide.get(field.name)
     if wide is None:
         return column_type(field.type, nullable=nullable)
     return f"Nullable({wide})" if nullable else wide
 
 
-def _check(table: str, rows: Iterable[pa.Field], columns: Mapping[str, TableColumn]) -> None:
+def _check_types(table: str, rows: Iterable[pa.Field], columns: Mapping[str, ClickHouseColumn]) -> None:
     for field in rows:
         if field.name not in columns:
             continue
         kind = columns[field.name].type
-        if target(field.type, kind_of(kind)) is None:
+        if target_type(field.type, kind_of(kind)) is None:
             text = f"column `{field.name}` of table `{table}` is {kind}, and rows have {field.type}"
             raise ServiceError("table-mismatch", text, hint="cast it in the SQL, or change the table")
 
@@ -215,7 +216,7 @@ def open_ledger(server: ClickHouse, *, create: bool) -> bool:
     if _columns(server, LEDGER):
         return True
     if create:
-        server.do(
+        server.execute(
             f"CREATE TABLE IF NOT EXISTS {LEDGER} (checkpoint_id String, output String, batch_id Int64, query String, "
             f"offsets String, written_at DateTime DEFAULT now()) ENGINE = MergeTree "
             f"ORDER BY (checkpoint_id, output, batch_id) TTL written_at + INTERVAL {_DAYS} DAY"
@@ -223,7 +224,7 @@ def open_ledger(server: ClickHouse, *, create: bool) -> bool:
     return create
 
 
-def written_before(server: ClickHouse, ref: BatchRef) -> bool:
+def is_written(server: ClickHouse, ref: BatchRef) -> bool:
     """Whether a batch is in the table already. One of the same number from other input is refused."""
     found = server.ask(
         f"SELECT offsets FROM {LEDGER} WHERE checkpoint_id = {{checkpoint:String}} AND output = {{output:String}} "
@@ -241,7 +242,7 @@ def written_before(server: ClickHouse, ref: BatchRef) -> bool:
     return bool(found)
 
 
-def note_written(server: ClickHouse, ref: BatchRef) -> None:
+def record_batch(server: ClickHouse, ref: BatchRef) -> None:
     values = [ref.checkpoint_id, ref.output, ref.batch_id, ref.query, json.dumps(ref.offsets)]
     names = ("checkpoint_id", "output", "batch_id", "query", "offsets")
     row = json.dumps(dict(zip(names, values, strict=True)))
@@ -250,4 +251,5 @@ def note_written(server: ClickHouse, ref: BatchRef) -> None:
 
 def delete_sql(table: str, key: Sequence[str], keys: Iterable[str]) -> str:
     """Take rows away by their keys, which are written as tuples of literals."""
-    return f"ALTER TABLE {name(table)} DELETE WHERE ({', '.join(map(name, key))}) IN ({', '.join(keys)})"
+    columns = ", ".join(map(quote_identifier, key))
+    return f"ALTER TABLE {quote_identifier(table)} DELETE WHERE ({columns}) IN ({', '.join(keys)})"

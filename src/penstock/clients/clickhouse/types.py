@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.clients.clickhouse.client import name
+from penstock.clients.clickhouse.client import quote_identifier
 
 _SIMPLE: Final = {
     pa.bool_(): "UInt8",
@@ -71,7 +71,11 @@ def column_type(arrow: pa.DataType, *, nullable: bool = True) -> str | None:
         return None if key is None or item is None else f"Map({key}, {item})"
     elif pa.types.is_struct(arrow):
         fields = [(field.name, column_type(field.type)) for field in arrow]
-        return None if any(t is None for _, t in fields) else f"Tuple({', '.join(f'{name(n)} {t}' for n, t in fields)})"
+        return (
+            None
+            if any(t is None for _, t in fields)
+            else f"Tuple({', '.join(f'{quote_identifier(n)} {t}' for n, t in fields)})"
+        )
     return text if text is None or not nullable else f"Nullable({text})"
 
 
@@ -90,7 +94,7 @@ def kind_of(text: str) -> Kind:
         case "Array" | "Map":
             return Kind(word, tuple(map(kind_of, arguments)))
         case "Tuple":
-            named = [_named(argument) for argument in arguments]
+            named = [_split_label(argument) for argument in arguments]
             return Kind(word, tuple(kind_of(kind) for _, kind in named), names=tuple(label for label, _ in named))
     return Kind(word, numbers=tuple(int(a) for a in arguments if re.fullmatch(r"\d+", a)))
 
@@ -117,23 +121,23 @@ def _split(text: str) -> list[str]:
 _LABEL: Final = re.compile(r"(?:`((?:[^`\\]|\\.)*)`|(\w+))\s+(\w.*)", re.DOTALL)
 
 
-def _named(text: str) -> tuple[str, str]:
+def _split_label(text: str) -> tuple[str, str]:
     found = _LABEL.fullmatch(text)
     if found is None:
         return "", text
     return re.sub(r"\\(.)", r"\1", found[1]) if found[1] is not None else found[2], found[3]
 
 
-def target(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
+def target_type(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
     """The type of Arrow that values are converted to before they go into a column; None where they cannot."""
     t, word = pa.types, kind.word
     if t.is_null(arrow):
         return pa.null()
     if t.is_list(arrow) or t.is_large_list(arrow):
-        inner = target(arrow.value_type, kind.inner[0]) if word == "Array" else None
+        inner = target_type(arrow.value_type, kind.inner[0]) if word == "Array" else None
         return None if inner is None else pa.list_(inner)
     if t.is_map(arrow):
-        both = [target(a, k) for a, k in zip((arrow.key_type, arrow.item_type), kind.inner, strict=False)]
+        both = [target_type(a, k) for a, k in zip((arrow.key_type, arrow.item_type), kind.inner, strict=False)]
         return pa.map_(*both) if word == "Map" and None not in both else None
     if t.is_struct(arrow):
         return _struct(arrow, kind)
@@ -166,7 +170,7 @@ def target(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
     return arrow if word in ("String", "FixedString") else None
 
 
-def blank(text: str) -> str:
+def blank_text(text: str) -> str:
     """What stands for nothing in texts that the server makes values of this type of: its own default does not do."""
     if word := _FIRST_WORD.search(text):
         return re.sub(r"\\(.)", r"\1", word[1])
@@ -195,7 +199,7 @@ def literals(values: pa.Array, kind: Kind) -> list[str]:
 def _struct(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
     if kind.word != "Tuple" or kind.names != tuple(field.name for field in arrow):
         return None
-    inner = [target(field.type, wanted) for field, wanted in zip(arrow, kind.inner, strict=True)]
+    inner = [target_type(field.type, wanted) for field, wanted in zip(arrow, kind.inner, strict=True)]
     return None if None in inner else pa.struct(list(zip(kind.names, inner, strict=True)))
 
 
@@ -209,7 +213,7 @@ def _decimal(kind: Kind) -> pa.DataType | None:
     return (pa.decimal128 if kind.numbers[0] <= 38 else pa.decimal256)(*kind.numbers)
 
 
-def fitted(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Array:
+def convert_values(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Array:
     """The values as a column takes them. ValueError for one that would not stay what it is."""
     if _has_hidden_null(values, kind):
         raise ValueError("null in a column that is not Nullable")
@@ -222,7 +226,7 @@ def fitted(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Array:
     if values.type == wanted:
         return values
     if pa.types.is_integer(values.type) and pa.types.is_timestamp(wanted):
-        return _counted(values, wanted)
+        return _numbers_to_times(values, wanted)
     if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
         values = values.cast(
             pa.decimal256(76, wanted.scale) if pa.types.is_decimal256(wanted) else pa.decimal128(38, wanted.scale)
@@ -233,7 +237,7 @@ def fitted(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Array:
     return found
 
 
-def _counted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _numbers_to_times(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Whole numbers as times: they count what the column does, such as milliseconds since 1970 in DateTime64(3)."""
     counts, ticks = values.cast(pa.int64()), 10 ** _DIGITS[wanted.unit]
     first, last = max(_FIRST_SECOND * ticks, -(2**63)), min((_LAST_SECOND + 1) * ticks - 1, 2**63 - 1)
@@ -283,14 +287,14 @@ def _check_text(values: pa.Array, kind: Kind) -> None:
         limit = str(2 ** (bits - (word == "Int")) - (word == "UInt"))
         digits = pc.utf8_ltrim(pc.utf8_ltrim(values, "-"), "0")
         padded = pc.utf8_lpad(digits, len(limit), "0")
-        inside = pc.less_equal(padded, limit) if word == "UInt" else _inside(values, padded, limit)
+        inside = pc.less_equal(padded, limit) if word == "UInt" else _is_in_range(values, padded, limit)
         sound = pc.and_(sound, pc.and_(pc.less_equal(pc.utf8_length(digits), len(limit)), inside))
     wrong = pc.filter(values, pc.invert(pc.fill_null(sound, True)))
     if len(wrong):
         raise ValueError(f"{wrong[0].as_py()[:100]!r} is no {kind.word}")
 
 
-def _inside(values: pa.Array, padded: pa.Array, limit: str) -> pa.Array:
+def _is_in_range(values: pa.Array, padded: pa.Array, limit: str) -> pa.Array:
     """Whether signed numbers are in range: below zero there is one more."""
     return pc.or_(pc.less(padded, limit), pc.and_(pc.equal(padded, limit), pc.starts_with(values, "-")))
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from penstock.clients.dead_letters.model import FIELDS, HEADER, OWNER, WITHHELD, Letter
-from penstock.clients.files.parquet import text_of
+from penstock.clients.dead_letters.model import FIELDS, HEADER, OWNER, WITHHELD, DeadLetter
+from penstock.clients.files.parquet import decode_text
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
 
 
-def in_topics(cluster: KafkaCluster, names: Iterable[str]) -> Iterator[Letter]:
+def read_from_topics(cluster: KafkaCluster, names: Iterable[str]) -> Iterator[DeadLetter]:
     """The letters of topics for errors that are there, in order."""
     admin = KafkaAdmin(cluster)
     there = admin.topics().keys() & set(names)
-    ids = {name: state.id for name, state in admin.described(there).items()}
-    return (_letter(message, ids.get(message.topic())) for message in admin.records(there))
+    ids = {name: state.id for name, state in admin.describe_topics(there).items()}
+    return (_parse_message(message, ids.get(message.topic())) for message in admin.records(there))
 
 
-def _letter(message: Any, topic_id: str | None) -> Letter:
+def _parse_message(message: Any, topic_id: str | None) -> DeadLetter:
     headers = tuple((name, value) for name, value in message.headers() or () if not name.startswith(HEADER))
     place = (message.topic(), str(message.partition()), message.offset())
-    return Letter(*place, _about(message), message.key(), message.value(), headers, topic_id)
+    return DeadLetter(*place, _about(message), message.key(), message.value(), headers, topic_id)
 
 
 def _about(message: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def _about(message: Any) -> dict[str, Any]:
     }
     about: dict[str, Any] = {name: headers.get(name) for name in (*FIELDS, OWNER, WITHHELD)}
     numbers = {name: _number(about[name]) for name in ("partition", "offset")}
-    return {**about, **numbers, "key": text_of(message.key()), "value": text_of(message.value())}
+    return {**about, **numbers, "key": decode_text(message.key()), "value": decode_text(message.value())}
 
 
 def _number(text: str | None) -> int | None:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.clients.dead_letters.model import REFUSED, WITHHELD, Letter
+from penstock.clients.dead_letters.model import REFUSED, WITHHELD, DeadLetter
 from penstock.clients.kafka.decode import FAULTS
-from penstock.clients.masked_answers import WITHHELD_TEXT, cover_answer
+from penstock.clients.masked_answers import WITHHELD_TEXT, mask_answer
 
-COVER: Final = "***"
+MASK: Final = "***"
 BY_PLACE: Final = "place"
 """It stands in its topic, at its partition and offset."""
 BY_DIGEST: Final = "sha256:"
@@ -22,11 +22,11 @@ OWN_WORDS: Final = r"^(?:it cannot be computed: |The message is [0-9]+ bytes whe
 ABOUT_ROWS: Final = frozenset({REFUSED, "row-failed"})
 """Codes of dead letters whose texts others wrote, who may quote the row in any form."""
 SCRUBBED: Final = (
-    (r"(?s)'.*'", f"'{COVER}'"),
-    (r'(?s)".*"', f'"{COVER}"'),
-    (r"(?s)\{.*\}", f"{{{COVER}}}"),
-    (r"(?s)=\(.*\)", f"=({COVER})"),
-    (r"(?s)contains \(.*\)", f"contains ({COVER})"),
+    (r"(?s)'.*'", f"'{MASK}'"),
+    (r'(?s)".*"', f'"{MASK}"'),
+    (r"(?s)\{.*\}", f"{{{MASK}}}"),
+    (r"(?s)=\(.*\)", f"=({MASK})"),
+    (r"(?s)contains \(.*\)", f"contains ({MASK})"),
 )
 """Where texts of other systems quote values, from the first mark to the last: a value may have marks itself."""
 MISFIT: Final = r"(?s)^(`[^`]+`: )`.*`( is not a .*)$"
@@ -35,9 +35,9 @@ _UNREAD: Final = r"(?s)^(.*? cannot (?:be read|take part): )(.*)$"
 """What stops a query at a record, before the reason."""
 
 
-def cover_text(text: str) -> str:
+def mask_text(text: str) -> str:
     """What went wrong, without the values that it quotes. Of Spark's texts, the name of the error stays."""
-    if (answer := cover_answer(text)) is not None:
+    if (answer := mask_answer(text)) is not None:
         return answer
     if (found := re.match(NAMED, text)) is not None:
         return f"{found[1]} {WITHHELD_TEXT}"
@@ -46,41 +46,43 @@ def cover_text(text: str) -> str:
     return text
 
 
-def cover_reason(code: str, text: str, reasons: Mapping[str, str] = FAULTS) -> str:
+def mask_reason(code: str, text: str, reasons: Mapping[str, str] = FAULTS) -> str:
     """Why a record cannot be used, without values. Of our own reasons, which field does not fit stays."""
     if code not in reasons:
-        covered = cover_text(text)
+        covered = mask_text(text)
         is_known = code not in ABOUT_ROWS or WITHHELD_TEXT in covered or re.match(OWN_WORDS, text)
         return covered if is_known else WITHHELD_TEXT
     before, reason = found.groups() if (found := re.match(_UNREAD, text)) else ("", text)
     misfit = re.match(MISFIT, reason)
-    return before + (f"{misfit[1]}`{COVER}`{misfit[2]}" if misfit else reasons[code])
+    return before + (f"{misfit[1]}`{MASK}`{misfit[2]}" if misfit else reasons[code])
 
 
-def cover_letter(letter: Letter, names: Collection[str]) -> Letter:
+def mask_dead_letter(letter: DeadLetter, names: Collection[str]) -> DeadLetter:
     """A dead letter as it may be shown; `names` are the columns that are covered, folded."""
     if not names or letter.about.get(WITHHELD) is not None:
         return letter
-    value = cover_value(letter.value, names)
-    message = cover_reason(letter.code, str(letter.about["message"] or ""))
+    value = mask_value(letter.value, names)
+    message = mask_reason(letter.code, str(letter.about["message"] or ""))
     about = {**letter.about, "key": None, "value": value, "message": message}
     return replace(letter, about=about, key=None, value=None if value is None else value.encode(), headers=())
 
 
-def cover_value(value: bytes | None, names: Collection[str]) -> str | None:
+def mask_value(value: bytes | None, names: Collection[str]) -> str | None:
     """A record that is a JSON object, without the values of some fields at any depth; None if it is none."""
     try:
         found = json.loads((value or b"").decode())
     except ValueError:
         return None
-    return json.dumps(_covered(found, names), ensure_ascii=False) if isinstance(found, dict) else None
+    return json.dumps(_mask_fields(found, names), ensure_ascii=False) if isinstance(found, dict) else None
 
 
-def _covered(value: Any, names: Collection[str]) -> Any:
+def _mask_fields(value: Any, names: Collection[str]) -> Any:
     match value:
         case dict():
-            return {key: COVER if key.casefold() in names else _covered(inner, names) for key, inner in value.items()}
+            return {
+                key: MASK if key.casefold() in names else _mask_fields(inner, names) for key, inner in value.items()
+            }
         case list():
-            return [_covered(inner, names) for inner in value]
+            return [_mask_fields(inner, names) for inner in value]
         case _:
             return value

@@ -21,12 +21,12 @@ RULE_FAILED: Final = "rule-failed"
 UNREAD: Final = "file-unreadable"
 GONE: Final = "records-gone"
 _MOST: Final = 1_000_000
-At: TypeAlias = tuple[str, str, int]
+DeadLetterKey: TypeAlias = tuple[str, str, int]
 """Where a letter stands: a topic for errors, a part of it, and a place in that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """What is known of a record. It is kept in a topic for errors, in a part of it and at a place in that part.
 
     A part is a partition, or the directory of a batch.
@@ -43,7 +43,7 @@ class Letter:
     """What tells the topic that keeps it from another one of its name; directories have none."""
 
     @property
-    def at(self) -> At:
+    def at(self) -> DeadLetterKey:
         return self.kept_in, self.part, self.place
 
     @property
@@ -65,7 +65,12 @@ class Letter:
         """What is the same for every letter about a record. A topic that was made anew has another one at its place,
         which is of another time."""
         known = self.about["offset"] is not None
-        where = (self.about["topic"], self.about["partition"], self.about["offset"], _moment(self.about["timestamp"]))
+        where = (
+            self.about["topic"],
+            self.about["partition"],
+            self.about["offset"],
+            _parse_time(self.about["timestamp"]),
+        )
         return (self.kept_in, self.node, *(where if known else (self.part, self.place)))
 
     @property
@@ -76,7 +81,7 @@ class Letter:
             return str(topic or "")
         return f"{topic}:{offset}" if partition is None else f"{topic}/{partition}/{offset}"
 
-    def is_of(self, owner: str) -> bool:
+    def is_owned_by(self, owner: str) -> bool:
         return self.about.get(OWNER) in (None, owner)
 
     def to_json(self) -> dict[str, Any]:
@@ -84,7 +89,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class ReplayProgress:
     """How far the letters of a node in a topic for errors were delivered again, or discarded.
 
     By its parts: those of all kinds, and those of single kinds, some of which cannot be delivered and wait meanwhile.
@@ -95,83 +100,86 @@ class Delivered:
     kinds: Mapping[str, Mapping[str, int]]
     topic_id: str | None = None
 
-    def within(self, topic_id: str | None) -> "Delivered":
+    def limit_to_topic(self, topic_id: str | None) -> "ReplayProgress":
         """What this says of the topic with that id: nothing, if it was made anew."""
         is_other = None not in (topic_id, self.topic_id) and topic_id != self.topic_id
-        return Delivered({}, {}, topic_id) if is_other else self
+        return ReplayProgress({}, {}, topic_id) if is_other else self
 
-    def united(self, other: "Delivered") -> "Delivered":
+    def merge(self, other: "ReplayProgress") -> "ReplayProgress":
         """What either says of one topic; of one that was made anew, what this says."""
-        also = other.within(self.topic_id)
+        also = other.limit_to_topic(self.topic_id)
         kinds = {
-            kind: _farthest(self.kinds.get(kind, {}), also.kinds.get(kind, {})) for kind in (*self.kinds, *also.kinds)
+            kind: _highest_places(self.kinds.get(kind, {}), also.kinds.get(kind, {}))
+            for kind in (*self.kinds, *also.kinds)
         }
-        return Delivered(_farthest(self.parts, also.parts), kinds, self.topic_id or also.topic_id)
+        return ReplayProgress(_highest_places(self.parts, also.parts), kinds, self.topic_id or also.topic_id)
 
-    def has(self, kind: str, part: str, place: int) -> bool:
+    def has_replayed(self, kind: str, part: str, place: int) -> bool:
         return place < max(self.parts.get(part, 0), self.kinds.get(kind, {}).get(part, 0))
 
-    def and_also(self, letters: Iterable[Letter]) -> "Delivered":
+    def add_dead_letters(self, letters: Iterable[DeadLetter]) -> "ReplayProgress":
         """With these letters too, which stand in order: nothing of their kinds is left out before the last of them."""
         some = list(letters)
         topic_id = next((letter.topic_id for letter in some), None)
-        known = self.within(topic_id)
+        known = self.limit_to_topic(topic_id)
         kinds = {kind: dict(parts) for kind, parts in known.kinds.items()}
         for letter in some:
             kinds.setdefault(letter.kind, {})[letter.part] = letter.place + 1
-        return Delivered(known.parts, kinds, topic_id or known.topic_id)
+        return ReplayProgress(known.parts, kinds, topic_id or known.topic_id)
 
 
-NOTHING: Final = Delivered({}, {})
+NOTHING: Final = ReplayProgress({}, {})
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingDeadLetters:
     """Letters that wait, in order. They are read anew by whoever asks for them: they may be more than memory holds."""
 
-    read: Callable[[], Iterable[Letter]]
-    nodes: Mapping[At, str]
+    read: Callable[[], Iterable[DeadLetter]]
+    nodes: Mapping[DeadLetterKey, str]
     """Who could not use them, by where they stand."""
 
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def __iter__(self) -> Iterator[Letter]:
+    def __iter__(self) -> Iterator[DeadLetter]:
         return (letter for letter in self.read() if letter.at in self.nodes)
 
-    def of(self, node: str) -> "Waiting":
-        return Waiting(self.read, {at: of for at, of in self.nodes.items() if of == node})
+    def of(self, node: str) -> "PendingDeadLetters":
+        return PendingDeadLetters(self.read, {at: of for at, of in self.nodes.items() if of == node})
 
 
-def outstanding(letters: Iterable[Letter], delivered: Mapping[tuple[str, str], Delivered]) -> dict[At, str]:
+def outstanding_dead_letters(
+    letters: Iterable[DeadLetter], delivered: Mapping[tuple[str, str], ReplayProgress]
+) -> dict[DeadLetterKey, str]:
     """The letters that were not delivered again, and their nodes; each record once, by the newest letter about it.
 
     A letter that was delivered stands for those before it about the same record.
     """
     newest = {(x.origin, x.part): (x.kind, x.place, x.topic_id) for x in letters}
-    found: dict[tuple[object, ...], tuple[At, str]] = {}
+    found: dict[tuple[object, ...], tuple[DeadLetterKey, str]] = {}
     for (origin, part), (kind, place, topic_id) in newest.items():
         kept_in, node = str(origin[0]), str(origin[1])
-        if not delivered.get((kept_in, node), NOTHING).within(topic_id).has(kind, part, place):
+        if not delivered.get((kept_in, node), NOTHING).limit_to_topic(topic_id).has_replayed(kind, part, place):
             found[origin] = ((kept_in, part, place), node)
     return dict(sorted(found.values()))
 
 
-def in_directories(topics: Path, names: Iterable[str]) -> Iterator[Letter]:
+def read_from_directories(topics: Path, names: Iterable[str]) -> Iterator[DeadLetter]:
     """The letters of embedded topics for errors, in order."""
     for name in sorted(names):
         for folder in sorted((topics / name).glob("*-*")):
             rows = parquet.first_rows(sorted(files_under(folder, FORMATS["parquet"])), _MOST, ("key", "value"))
             for place, row in enumerate(rows):
-                texts = {part: parquet.text_of(row[part]) for part in ("key", "value")}
-                yield Letter(name, folder.name, place, {**row, **texts}, row["key"], row["value"])
+                texts = {part: parquet.decode_text(row[part]) for part in ("key", "value")}
+                yield DeadLetter(name, folder.name, place, {**row, **texts}, row["key"], row["value"])
 
 
-def _farthest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+def _highest_places(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {part: max(one.get(part, 0), other.get(part, 0)) for part in (*one, *other)}
 
 
-def _moment(text: str | None) -> object:
+def _parse_time(text: str | None) -> object:
     """A time, however it is written."""
     try:
         return None if text is None else datetime.fromisoformat(text)

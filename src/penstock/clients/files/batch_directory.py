@@ -58,7 +58,7 @@ class PartRead:
     after: str | None = None
 
 
-def counted(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
+def observe_count(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
     """The batch, and how many rows the first action over it saw: counting costs no second pass."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
@@ -111,7 +111,7 @@ def _write(batch: DataFrame, directory: Path, file_format: Format) -> int:
     if file_format.name == "parquet":
         _save(batch, directory, file_format)
         return parquet.row_count(directory)
-    rows, count = counted(batch)
+    rows, count = observe_count(batch)
     _save(rows, directory, file_format)
     return count()
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def flat(rows: DataFrame) -> DataFrame:
+def check_flat_columns(rows: DataFrame) -> DataFrame:
     """The rows, whose columns are single values; those that are always null are texts. QueryFailed if one is not."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType

@@ -71,16 +71,16 @@ FORMATS: Final[Mapping[str, Format]] = {
 }
 
 
-def literal(path: Path | str) -> str:
+def escape_glob(path: Path | str) -> str:
     """A path for Spark, which takes brackets, braces, stars and question marks for patterns."""
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", str(path))
 
 
-def from_address(address: str) -> str:
+def address_to_path(address: str) -> str:
     """A file's address, as Spark notes it, as a path for Spark."""
     parts = urlsplit(address)
     elsewhere = "" if parts.scheme in ("", "file") else f"{parts.scheme}://{parts.netloc}"
-    return literal(elsewhere + unquote(parts.path))
+    return escape_glob(elsewhere + unquote(parts.path))
 
 
 def is_local(address: str) -> bool:
@@ -104,7 +104,7 @@ def files_under(path: Path, file_format: Format) -> Iterator[Path]:
             yield file
 
 
-def stamps_of(files: Iterable[Path]) -> dict[str, tuple[int, int]]:
+def read_stamps(files: Iterable[Path]) -> dict[str, tuple[int, int]]:
     """Size and modification time of each file that is still there, by its path."""
     found: dict[str, tuple[int, int]] = {}
     for file in files:

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from penstock.clients.files.batch_directory import NOTE, BatchRef, counted, refuse_other_input
-from penstock.clients.files.formats import Format, literal
+from penstock.clients.files.batch_directory import NOTE, BatchRef, observe_count, refuse_other_input
+from penstock.clients.files.formats import Format, escape_glob
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,12 +26,12 @@ def publish(root: str, ref: BatchRef, batch: DataFrame, file_format: Format, set
     Returns the number of rows written. A batch without rows leaves nothing behind.
     """
     final = f"{root.rstrip('/')}/{ref.directory}"
-    files = _Files(batch.sparkSession, settings)
+    files = _HadoopFiles(batch.sparkSession, settings)
     if before := files.text(f"{final}/{NOTE}"):  # HDFS has an empty one where writing it was interrupted
         refuse_other_input(before, ref, final)
         batch.write.format("noop").mode("append").save()
         return 0
-    rows, count = counted(batch)
+    rows, count = observe_count(batch)
     rows.write.format(file_format.name).options(**file_format.write_options, **settings).mode("overwrite").save(final)
     written = count()
     if written:
@@ -46,22 +46,22 @@ def files_under(spark: SparkSession, root: str, file_format: Format) -> list[str
 
     That of a file is empty. Nothing is found where nothing is.
     """
-    files = _Files(spark, {})
+    files = _HadoopFiles(spark, {})
     if not files.exists(root):
         return []
     if files.is_file(root):
         return [""]
     options = {"recursiveFileLookup": "true", "pathGlobFilter": file_format.glob}
-    found = spark.read.format("text").options(**options).load(literal(root)).inputFiles()
+    found = spark.read.format("text").options(**options).load(escape_glob(root)).inputFiles()
     base = urlsplit(root).path.rstrip("/") + "/"
     return sorted(unquote(urlsplit(address).path).removeprefix(base) for address in found)
 
 
 def is_file(spark: SparkSession, place: str) -> bool:
-    return _Files(spark, {}).is_file(place)
+    return _HadoopFiles(spark, {}).is_file(place)
 
 
-class _Files:
+class _HadoopFiles:
     """Hadoop's view of a file system."""
 
     def __init__(self, session: SparkSession, settings: Mapping[str, str]) -> None:

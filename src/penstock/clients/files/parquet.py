@@ -92,14 +92,14 @@ def _values(column: Any) -> list[Any]:
         return list(column.to_pylist(maps_as_pydicts="strict"))
     except (ValueError, OverflowError):
         if pyarrow.types.is_string(column.type):
-            return list(map(text_of, column.cast(pyarrow.binary()).to_pylist()))
+            return list(map(decode_text, column.cast(pyarrow.binary()).to_pylist()))
         if pyarrow.types.is_temporal(column.type):
             wide = pyarrow.int32() if pyarrow.types.is_date32(column.type) else pyarrow.int64()
             return list(column.cast(wide).to_pylist())
         return [f"{value}" if value.is_valid else None for value in column]
 
 
-def text_of(data: bytes | None) -> str | None:
+def decode_text(data: bytes | None) -> str | None:
     """Bytes as text where they are text, else in base 64."""
     if data is None:
         return None

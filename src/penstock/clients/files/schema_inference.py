@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from penstock.clients.files.formats import FORMATS, Format
 from penstock.clients.files.text_columns import csv_schema, json_schema
-from penstock.clients.rows.reserved_columns import by_case, same_names, wrong_names
+from penstock.clients.rows.reserved_columns import case_sensitive_session, duplicate_names_error, invalid_names_error
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP
 from penstock.sql.types.columns import data_type
@@ -33,7 +33,7 @@ RENAMING: Final = "give it another name in the files"
 """The way out where a column has a name that cannot be used."""
 
 
-def columns_in(
+def infer_columns(
     spark: SparkSession,
     file_format: Format,
     root: str,
@@ -49,22 +49,22 @@ def columns_in(
 
     lenient = {"inferSchema": "true", "ignoreCorruptFiles": "true", "mode": "DROPMALFORMED", "mergeSchema": "true"}
     if file_format.name in ("json", "csv"):  # in Parquet and Avro, Spark finds columns again in either case
-        spark = by_case(spark)
+        spark = case_sensitive_session(spark)
     reader = spark.read.format(file_format.name).options(**{**options, **lenient})
-    with _names_told_apart(root):
+    with _translate_duplicates(root):
         match file_format.name:
             case "avro":
-                found = [one for file in files if (one := _of_one(reader, file)) is not None]
-                schema = reduce(widened, found) if found else None
+                found = [one for file in files if (one := _file_schema(reader, file)) is not None]
+                schema = reduce(widen_schemas, found) if found else None
             case "parquet":
-                schema = _of_parquet(reader, root, files)
+                schema = _parquet_schema(reader, root, files)
             case "json":
                 exact = any(data_type(kind).this is exp.DataType.Type.DECIMAL for kind in wanted.values())
                 lines = spark.read.format("text").options(**{**options, **lenient}).load(root)
                 own = json_schema(lines, {"prefersDecimal": str(exact).lower()}, root)
                 keys = [field for field in lines.schema if field.name != "value"]
                 named = {field.name for field in keys}
-                schema = _typed(StructType([*(field for field in own if field.name not in named), *keys]), wanted)
+                schema = _apply_types(StructType([*(field for field in own if field.name not in named), *keys]), wanted)
             case "csv":
                 schema = reader.load(root).schema
                 plain = spark.read.format("csv").options(**{**options, **lenient, "inferSchema": "false"})
@@ -74,12 +74,12 @@ def columns_in(
                 texts = [
                     name.lower() for name, kind in wanted.items() if data_type(kind).this is exp.DataType.Type.TEXT
                 ]
-                schema = _typed(csv_schema(reader, root, schema, texts), wanted)
+                schema = _apply_types(csv_schema(reader, root, schema, texts), wanted)
     if schema is None or not schema.names:
         text = f"none of the files at path {root} can be read as {file_format.name}"
         raise ServiceError("schema-unknown", text, hint="put a whole file there: columns are found in the files")
     for inner in _structs(schema):
-        if wrong := same_names(inner.names, f"a struct in files at path {root}", RENAMING):
+        if wrong := duplicate_names_error(inner.names, f"a struct in files at path {root}", RENAMING):
             raise wrong
     return schema
 
@@ -103,7 +103,7 @@ def _structs(kind: DataType) -> Iterator[StructType]:
 
 
 @contextmanager
-def _names_told_apart(root: str) -> Iterator[None]:
+def _translate_duplicates(root: str) -> Iterator[None]:
     """Say in our words that a column is there twice."""
     from pyspark.errors import AnalysisException
 
@@ -122,7 +122,7 @@ def check_columns(columns: StructType, path: str, taken: Collection[str], elsewh
 
     `taken` are names that their rows need; some column must be none of those that come from `elsewhere`.
     """
-    if wrong := wrong_names(columns.names, f"files at path {path}", RENAMING, taken):
+    if wrong := invalid_names_error(columns.names, f"files at path {path}", RENAMING, taken):
         raise wrong
     if set(elsewhere).issuperset(columns.names):
         text = f"files at path {path} have no columns beside those of their directories"
@@ -132,14 +132,20 @@ def check_columns(columns: StructType, path: str, taken: Collection[str], elsewh
         raise ServiceError("schema-unknown", text, hint="its values are `i`, `u` and `d`")
 
 
-def with_header(spark: SparkSession, path: str, file: str, declared: StructType, keys: Collection[str]) -> StructType:
+def columns_from_header(
+    spark: SparkSession, path: str, file: str, declared: StructType, keys: Collection[str]
+) -> StructType:
     """The columns of CSV files, by the header of one of them: those that are declared with their types, others as text.
 
     Columns that directories are named by come last.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
-    reader = by_case(spark).read.format("csv").options(**{**FORMATS["csv"].read_options, "inferSchema": "false"})
+    reader = (
+        case_sensitive_session(spark)
+        .read.format("csv")
+        .options(**{**FORMATS["csv"].read_options, "inferSchema": "false"})
+    )
     found = reader.load(file).schema
     _check_header(reader, found.names, file)
     types = {field.name.lower(): field for field in declared}
@@ -160,11 +166,11 @@ def _check_header(reader: DataFrameReader, names: Sequence[str], file: str) -> N
     if "" in written:
         text = f"column {written.index('') + 1} of {file} has no name"
         raise ServiceError("column-names", text, hint="give it one in the first line")
-    if wrong := same_names(written, file, RENAMING):
+    if wrong := duplicate_names_error(written, file, RENAMING):
         raise wrong
 
 
-def _typed(found: StructType, wanted: Mapping[str, str]) -> StructType:
+def _apply_types(found: StructType, wanted: Mapping[str, str]) -> StructType:
     """Columns of text, which have types only by what values look like: what is to be text, or a number with a fraction
     and looks like a whole one, is read as such."""
     from pyspark.sql.types import DoubleType, FloatType, NumericType, StringType, StructField, StructType
@@ -185,7 +191,7 @@ def _typed(found: StructType, wanted: Mapping[str, str]) -> StructType:
     return StructType([StructField(field.name, typed(field)) for field in found])
 
 
-def _of_one(reader: DataFrameReader, file: str) -> StructType | None:
+def _file_schema(reader: DataFrameReader, file: str) -> StructType | None:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import AnalysisException
 
@@ -197,7 +203,7 @@ def _of_one(reader: DataFrameReader, file: str) -> StructType | None:
         return None
 
 
-def _of_parquet(reader: DataFrameReader, root: str, files: Sequence[str]) -> StructType | None:
+def _parquet_schema(reader: DataFrameReader, root: str, files: Sequence[str]) -> StructType | None:
     """Spark puts columns together, but not types that differ: files are then halved until they agree."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import AnalysisException
@@ -214,12 +220,12 @@ def _of_parquet(reader: DataFrameReader, root: str, files: Sequence[str]) -> Str
                 raise
         middle = len(some) // 2
         halves = [schema for schema in (of(some[:middle]), of(some[middle:])) if schema is not None]
-        return reduce(widened, halves) if halves else None
+        return reduce(widen_schemas, halves) if halves else None
 
     return of(files, root)
 
 
-def note(path: Path, columns: StructType) -> None:
+def write_columns(path: Path, columns: StructType) -> None:
     """Write columns down, for `noted`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_suffix(".new")
@@ -227,19 +233,19 @@ def note(path: Path, columns: StructType) -> None:
     staged.replace(path)
 
 
-def noted(path: Path) -> StructType | None:
+def read_columns(path: Path) -> StructType | None:
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
-def widened(one: StructType, other: StructType) -> StructType:
+def widen_schemas(one: StructType, other: StructType) -> StructType:
     """The columns of both, each of the type that takes the values of both. Any column may be missing in a file."""
     from pyspark.sql.types import StructField, StructType
 
     later = {field.name: field for field in other}
     both = [
-        StructField(field.name, _wider(field.name, field.dataType, later[field.name].dataType))
+        StructField(field.name, _widen_type(field.name, field.dataType, later[field.name].dataType))
         if field.name in later
         else StructField(field.name, field.dataType)
         for field in one
@@ -248,13 +254,13 @@ def widened(one: StructType, other: StructType) -> StructType:
     return StructType([*both, *(StructField(field.name, field.dataType) for field in other if field.name not in known)])
 
 
-def _wider(name: str, one: DataType, other: DataType) -> DataType:
+def _widen_type(name: str, one: DataType, other: DataType) -> DataType:
     from pyspark.sql.types import StructType
 
     if one == other:
         return one
     if isinstance(one, StructType) and isinstance(other, StructType):
-        return widened(one, other)
+        return widen_schemas(one, other)
     told, said = one.simpleString(), other.simpleString()
     if said in _WIDER.get(told, ()):
         return other

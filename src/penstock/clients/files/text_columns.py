@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.jvm.strict_json import checked_json, json_sorts
-from penstock.clients.warn_once import notice
+from penstock.clients.warn_once import warn_once
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _odd_sorts(lines: DataFrame, line: Column, path: str) -> dict[str, set[str]]
         (common, many), total = sorts.most_common(1)[0], sorts.total()
         if len(sorts) > 1 and _is_nearly_all(many, total):
             odd[name] = set(sorts) - {common}
-            _tell(name, path, f"as {_WORDS.get(common, common)}", many, total)
+            _warn_column(name, path, f"as {_WORDS.get(common, common)}", many, total)
     return odd
 
 
@@ -119,7 +119,7 @@ def csv_schema(reader: DataFrameReader, root: str, found: StructType, texts: Ite
             many = counted[f"{place} {kind}"]
             if many < total and _is_nearly_all(many, total):
                 types[name] = StructType.fromDDL(f"x {kind}")["x"].dataType  # type: ignore[index]
-                _tell(name, root, f"as {kind}", many, total)
+                _warn_column(name, root, f"as {kind}", many, total)
                 break
     return StructType([StructField(field.name, types.get(field.name, field.dataType)) for field in found])
 
@@ -142,8 +142,8 @@ def _is_nearly_all(many: int, total: int) -> bool:
     return total >= _FEWEST and many >= _NEARLY_ALL * total
 
 
-def _tell(name: str, path: str, how: str, many: int, total: int) -> None:
-    notice(
+def _warn_column(name: str, path: str, how: str, many: int, total: int) -> None:
+    warn_once(
         f"the column `{name}` at path {path} is read {how}: {many:,} of {total:,} values are. "
         "Lines with others are dead letters; declare the column to read them otherwise."
     )

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.files.formats import JSON_OPTIONS, Format
-from penstock.clients.jvm.strict_json import json_fault, json_row, line_counted
+from penstock.clients.jvm.strict_json import json_fault, json_row, line_number
 from penstock.clients.rows.reserved_columns import ERROR, ORIGIN
 from penstock.sql.parse.dialects import quote_spark_identifier
 
@@ -67,7 +67,7 @@ def reader_schema(form: Format, columns: StructType, keys: Collection[str] = ())
     return StructType([*map(as_read, columns), StructField(LINE, StringType())])
 
 
-def rows_read(
+def read_rows(
     table: DataFrame,
     form: Format,
     columns: StructType,
@@ -84,27 +84,29 @@ def rows_read(
     beside = [column.alias(name) for name, column in (kept or {}).items()]
     told = ORIGIN in (kept or {})
     if form.name == "json":
-        return _of_lines(table, columns, beside, keys, told=told)
+        return _decode_lines(table, columns, beside, keys, told=told)
     if form.name == "csv":
-        return _of_records(table, columns, in_files or columns, beside, told=told)
+        return _decode_records(table, columns, in_files or columns, beside, told=told)
     return table.select(*map(quote_spark_identifier, columns.names), f.lit(None).cast("string").alias(ERROR), *beside)
 
 
-def sound_rows(rows: DataFrame) -> DataFrame:
+def drop_undecodable(rows: DataFrame) -> DataFrame:
     """The rows of files that could be made, without what is wrong with the others."""
     from pyspark.sql import functions as f
 
     return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
 
 
-def _of_lines(
+def _decode_lines(
     table: DataFrame, columns: StructType, beside: list[Column], keys: Collection[str], *, told: bool
 ) -> DataFrame:
     from pyspark.sql import functions as f
 
     line = f.col(TEXT).cast("binary")
     schema = _ddl([field for field in columns if field.name not in keys])
-    fault = f.when(f.col(_DECODED).isNull(), _in_file(f.coalesce(json_fault(line, schema), f.lit(_UNFIT)), told=told))
+    fault = f.when(
+        f.col(_DECODED).isNull(), _add_file_name(f.coalesce(json_fault(line, schema), f.lit(_UNFIT)), told=told)
+    )
     values = [
         quote_spark_identifier(name) if name in keys else f"{_DECODED}.{quote_spark_identifier(name)}"
         for name in columns.names
@@ -114,14 +116,14 @@ def _of_lines(
     return lines.select(*every, fault.alias(ERROR), *beside)
 
 
-def _in_file(fault: Column, *, told: bool) -> Column:
+def _add_file_name(fault: Column, *, told: bool) -> Column:
     """A fault, with the name of the file that is being read."""
     from pyspark.sql import functions as f
 
     return fault if told else f.concat(fault, f.expr(_IN_THE_FILE))
 
 
-def _of_records(
+def _decode_records(
     table: DataFrame, columns: StructType, in_files: StructType, beside: list[Column], *, told: bool
 ) -> DataFrame:
     from pyspark.sql import functions as f
@@ -147,9 +149,9 @@ def _of_records(
                 rounded = column.isNotNull() & _decimal(column, kind).isNull()
                 fault = fault.when(rounded, _mismatch(field, column))
             case TimestampType() | DateType():
-                outside = (column < f.lit(_FIRST).cast(field.dataType)) | (column >= _beyond(field.dataType))
+                outside = (column < f.lit(_FIRST).cast(field.dataType)) | (column >= _upper_bound(field.dataType))
                 fault = fault.when(outside, _mismatch(field, column.cast("string")))
-    marked = f.when(fault.isNotNull(), _in_file(fault, told=told)).alias(ERROR)
+    marked = f.when(fault.isNotNull(), _add_file_name(fault, told=told)).alias(ERROR)
     return table.select(*(value(field).alias(field.name) for field in columns), marked, *beside)
 
 
@@ -160,7 +162,7 @@ def _is_nested(field: StructField) -> bool:
     return isinstance(field.dataType, ArrayType | MapType | StructType | VariantType)
 
 
-def _beyond(kind: DataType) -> Column:
+def _upper_bound(kind: DataType) -> Column:
     from pyspark.sql import functions as f
 
     return f.lit(_BEYOND).cast(kind)
@@ -200,7 +202,7 @@ def _mismatch(field: StructField, text: Column) -> Column:
     return f.concat(f.lit(f"field-mismatch: `{field.name}`: `"), f.substring(text, 1, 60), f.lit(f"` is not a {kind}"))
 
 
-def numbered(table: DataFrame, form: Format) -> DataFrame:
+def number_lines(table: DataFrame, form: Format) -> DataFrame:
     """What a reader gives, with the line at which each row stands in its file, for `origin_of`.
 
     That needs a session that reads whole files (`read_whole_files`). A record of CSV that has several lines counts as
@@ -211,9 +213,9 @@ def numbered(table: DataFrame, form: Format) -> DataFrame:
     file = f.col("_metadata.file_path")
     match form.name:
         case "json":
-            place = line_counted(file, 0)
+            place = line_number(file, 0)
         case "csv":
-            place = line_counted(file, 1)
+            place = line_number(file, 1)
         case "parquet":
             place = f.col("_metadata.row_index") + 1
         case _:
@@ -221,14 +223,14 @@ def numbered(table: DataFrame, form: Format) -> DataFrame:
     return table.withColumn(_PLACE, place)
 
 
-def file_read() -> Column:
+def file_address() -> Column:
     """The file that a row stood in, by its address as people write it."""
     from pyspark.sql import functions as f
 
     return f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
 
 
-def origin_of(form: Format, columns: StructType, file: Column | None = None) -> Column:
+def row_origin(form: Format, columns: StructType, file: Column | None = None) -> Column:
     """Where a row of a file stood, and what it was: a line of JSON as it is, anything else as JSON, if it is a row.
 
     The file is named by its address, or by what is said of it.
@@ -241,7 +243,7 @@ def origin_of(form: Format, columns: StructType, file: Column | None = None) -> 
         else f.to_json(f.struct(*map(quote_spark_identifier, columns.names)), JSON_OPTIONS)
     )
     return f.struct(
-        (file_read() if file is None else file).alias("topic"),
+        (file_address() if file is None else file).alias("topic"),
         f.lit(None).cast("int").alias("partition"),
         f.col(_PLACE).alias("offset"),
         f.col("_metadata.file_modification_time").alias("timestamp"),
@@ -256,7 +258,7 @@ def read_whole_files(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.files.openCostInBytes", str(2**40))
 
 
-def rows_of_records(
+def decode_dead_letters(
     records: DataFrame, form: Format, columns: StructType, in_files: StructType | None = None
 ) -> DataFrame:
     """The rows of dead letters: JSON objects, or records of CSV as they stood in their file."""

@@ -15,7 +15,7 @@ _SDK: Final = "2.35.4"
 """The release of Amazon's library that Hadoop 3.5 is made with. Parts that Hadoop asks for are 18 MB; all are 600."""
 
 
-def _known(value: object) -> object:
+def _check_scheme(value: object) -> object:
     text = str(value) if isinstance(value, Path) else value
     if isinstance(text, str) and "\0" in text:
         raise ValueError("a path has no NUL character")
@@ -25,7 +25,7 @@ def _known(value: object) -> object:
     return text
 
 
-Place = Annotated[str, BeforeValidator(_known), Field(min_length=1)]
+FileLocation = Annotated[str, BeforeValidator(_check_scheme), Field(min_length=1)]
 """A path, or an address of a known scheme."""
 
 
@@ -35,22 +35,22 @@ def scheme(place: str) -> str | None:
     return found[1].lower() if found else None
 
 
-def local(place: str) -> Path | None:
+def local_path(place: str) -> Path | None:
     """The path, if it is one of this machine."""
     if place.lower().startswith("file://"):
         return Path(place[len("file://") :])
     return None if scheme(place) else Path(place)
 
 
-def for_hadoop(place: str) -> str:
+def hadoop_address(place: str) -> str:
     """The address as Hadoop has it: what is in S3 has another name there."""
     return re.sub("^s3://", "s3a://", place, flags=re.IGNORECASE)
 
 
-def rooted(place: str, root: Path) -> str:
+def resolve_location(place: str, root: Path) -> str:
     """The place; a relative path begins at `root`."""
-    path = local(place)
-    return for_hadoop(place) if path is None else str(root / path)
+    path = local_path(place)
+    return hadoop_address(place) if path is None else str(root / path)
 
 
 def packages(place: str) -> tuple[Package, ...]:

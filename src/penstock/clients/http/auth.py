@@ -10,7 +10,7 @@ from urllib.parse import unquote
 _WITH_NAME: Final = re.compile(r"([A-Za-z][\w+.-]*://)([^/?#]*)@(.*)", re.DOTALL)
 
 
-class Address(NamedTuple):
+class ServiceAddress(NamedTuple):
     """An address as messages may show it, and who asks there if it said so: `https://name:password@host`."""
 
     url: str
@@ -18,13 +18,13 @@ class Address(NamedTuple):
     password: str | None = None
 
 
-def apart(url: str) -> Address:
+def split_credentials(url: str) -> ServiceAddress:
     """An address without the name and the password in it."""
     found = _WITH_NAME.fullmatch(url)
     if found is None:
-        return Address(url)
+        return ServiceAddress(url)
     username, _, password = found[2].partition(":")
-    return Address(found[1] + found[3], unquote(username), unquote(password))
+    return ServiceAddress(found[1] + found[3], unquote(username), unquote(password))
 
 
 def credentials(username: str | None, password: str | None) -> dict[str, str]:

@@ -31,7 +31,7 @@ LONGEST_WISH_SECS: Final = 600.0
 _READ: Final = 65_536
 """Of an answer. A connection with more to come is closed rather than read to its end."""
 _SHOWN: Final = 200
-_COVER: Final = "****"
+_MASK: Final = "****"
 _AGAIN: Final = frozenset({408, 425, 429})
 _TITLE: Final = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
@@ -75,9 +75,9 @@ class Endpoint:
             text = f"{self.name} cannot be reached: {error.strerror or error}"
             raise ServiceError("unreachable", text, retriable=True) from error
 
-    def covered(self, text: str) -> str:
+    def mask_secrets(self, text: str) -> str:
         for secret in self.secrets:
-            text = text.replace(secret, _COVER)
+            text = text.replace(secret, _MASK)
         return text
 
 
@@ -94,7 +94,7 @@ class Failure:
     hint: str | None = None
 
 
-class Line:
+class EndpointConnection:
     """One connection to an endpoint, opened when it is needed and kept open in between."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -132,7 +132,7 @@ class Line:
             self._connection = None
 
     def _post(self, body: bytes, headers: Mapping[str, str]) -> Failure | None:
-        connection, whole = self._opened(), True
+        connection, whole = self._open_connection(), True
         connection.sock.settimeout(self.endpoint.timeout_secs)
         try:
             connection.request("POST", self._target, body, {**self._headers, **headers})
@@ -142,7 +142,7 @@ class Line:
         content = self._read(answer)
         if not whole or not answer.isclosed():
             self.close()
-        return None if 200 <= answer.status < 300 else self._judged(answer, content)
+        return None if 200 <= answer.status < 300 else self._classify_response(answer, content)
 
     def _read(self, answer: http.client.HTTPResponse) -> bytes:
         """What the server says beside its status, as far as it comes in time."""
@@ -154,7 +154,7 @@ class Line:
             answer.read()  # nothing: it ends the answer, so that the connection can be used again
         return content
 
-    def _opened(self) -> http.client.HTTPConnection:
+    def _open_connection(self) -> http.client.HTTPConnection:
         if self._connection is None:
             parts = urlsplit(self.endpoint.url)
             assert parts.hostname is not None
@@ -163,7 +163,7 @@ class Line:
                 self._connection = http.client.HTTPSConnection(parts.hostname, parts.port, context=context)
             else:
                 self._connection = http.client.HTTPConnection(parts.hostname, parts.port)
-            answer: Any = partial(_Answer, within_secs=self.endpoint.timeout_secs)
+            answer: Any = partial(_TimedResponse, within_secs=self.endpoint.timeout_secs)
             self._connection.response_class = answer
         if self._connection.sock is None:
             _connect(self._connection, self.endpoint.timeout_secs)
@@ -171,17 +171,17 @@ class Line:
             raise ConnectionAbortedError("nobody waits for it any more")
         return self._connection
 
-    def _judged(self, answer: http.client.HTTPResponse, content: bytes) -> Failure:
+    def _classify_response(self, answer: http.client.HTTPResponse, content: bytes) -> Failure:
         """What an answer other than yes means."""
         status, headers = answer.status, answer.headers
         said = _printable(f"answered {status} {answer.reason}").rstrip()
         if status < 400:
             hint = "requests are not sent on to another address: write the new one into `url`"
             return Failure("http-refused", said, answered=True, hint=hint)
-        if text := self.endpoint.covered(_shown(content, headers.get("Content-Type", ""))):
+        if text := self.endpoint.mask_secrets(_summarize_content(content, headers.get("Content-Type", ""))):
             said = f"{said}: {text}"
         if status >= 500 or status in _AGAIN:
-            wish = _seconds(headers.get("Retry-After"))
+            wish = _parse_retry_after(headers.get("Retry-After"))
             return Failure("http-failed", said, answered=True, retriable=True, wish_secs=wish)
         return Failure("http-refused", said, answered=True, hint="set `on_error: skip` to go on without such rows")
 
@@ -195,15 +195,15 @@ class Line:
         return Failure("unreachable", f"{what}: {_printable(why)[:_SHOWN]}", retriable=True)
 
 
-class _Answer(http.client.HTTPResponse):
+class _TimedResponse(http.client.HTTPResponse):
     """An answer that must be whole in time, however much of it comes now and then."""
 
     def __init__(self, sock: socket.socket, *, within_secs: float, **options: Any) -> None:
         super().__init__(sock, **options)
-        self.fp = io.BufferedReader(_InTime(self.fp.detach(), sock, within_secs))
+        self.fp = io.BufferedReader(_DeadlineReader(self.fp.detach(), sock, within_secs))
 
 
-class _InTime(io.RawIOBase):
+class _DeadlineReader(io.RawIOBase):
     """What comes through a socket until some seconds are over."""
 
     def __init__(self, coming: io.RawIOBase, sock: socket.socket, within_secs: float) -> None:
@@ -231,8 +231,8 @@ def _connect(connection: http.client.HTTPConnection, timeout_secs: float) -> Non
     connection.connect()
 
 
-def delivered(
-    line: Line, body: bytes, headers: Mapping[str, str], ended: threading.Event, *, patient: bool
+def send_with_retry(
+    line: EndpointConnection, body: bytes, headers: Mapping[str, str], ended: threading.Event, *, patient: bool
 ) -> tuple[Failure | None, int]:
     """Send a request until it is taken, or trying again is of no use; and how often it was tried again.
 
@@ -251,7 +251,7 @@ def delivered(
         wait, tries = min(wait * 2, LONGEST_WAIT_SECS), tries + 1
 
 
-def _seconds(text: str | None) -> float:
+def _parse_retry_after(text: str | None) -> float:
     """What `Retry-After` says: seconds, or a moment."""
     if not text:
         return 0.0
@@ -269,7 +269,7 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
 
 
-def _shown(content: bytes, content_type: str) -> str:
+def _summarize_content(content: bytes, content_type: str) -> str:
     """The first words of an answer; of a page, its title."""
     if "html" in content_type.lower():
         found = _TITLE.search(content)

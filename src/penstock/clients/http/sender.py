@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.clients.http.request import Endpoint, Failure, Line, delivered
-from penstock.clients.masked_answers import cover_in_worker
+from penstock.clients.http.request import Endpoint, EndpointConnection, Failure, send_with_retry
+from penstock.clients.masked_answers import mask_in_worker
 
 _TOLD: Final = 5
 """How many requests that were skipped a task tells Spark's log of."""
@@ -74,9 +74,9 @@ class Sender:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        flight = _Flight(self, context.partitionId() if context is not None else 0)
+        flight = _InFlightRequests(self, context.partitionId() if context is not None else 0)
         try:
-            yield from flight.over(self.requests(batches))
+            yield from flight.send_all(self.requests(batches))
         finally:
             flight.close()
         yield _batch([{**asdict(flight.tally)}])
@@ -107,7 +107,7 @@ class Sender:
             end = start + self.rows_per_request
             yield Request(number + place, body, rows[start:end], frozenset(keys[start:end].tolist()))
 
-    def goes_on_after(self, failure: Failure) -> bool:
+    def can_skip(self, failure: Failure) -> bool:
         """Whether rows may be left out. What may pass is no reason to keep a row, but it is one to skip it."""
         match self.on_refusal:
             case "skip":
@@ -117,13 +117,13 @@ class Sender:
             case "stop":
                 return False
 
-    def key_of(self, request: Request, partition: int) -> str:
+    def idempotency_key(self, request: Request, partition: int) -> str:
         """The same for a batch that is done again with the same rows in the same order, and for nothing else."""
         about = f"{self.batch}\n{partition}\n{request.number}\n".encode()
         return hashlib.sha256(about + request.body).hexdigest()[:32]
 
 
-class _Flight:
+class _InFlightRequests:
     """The requests of one task that are under way, and what became of the others."""
 
     def __init__(self, sender: Sender, partition: int) -> None:
@@ -131,65 +131,65 @@ class _Flight:
         self._sender = sender
         self._partition = partition
         self._pool = ThreadPoolExecutor(sender.in_flight, thread_name_prefix="penstock-request")
-        self._under_way: dict[Future[tuple[Failure | None, int]], Request] = {}
+        self._batch_progress: dict[Future[tuple[Failure | None, int]], Request] = {}
         self._ended = threading.Event()
         self._own = threading.local()
-        self._lines: list[Line] = []
+        self._lines: list[EndpointConnection] = []
 
-    def over(self, requests: Iterable[Request]) -> Iterator[pa.RecordBatch]:
+    def send_all(self, requests: Iterable[Request]) -> Iterator[pa.RecordBatch]:
         """Send everything, or up to the first failure; rows that are to be kept come back."""
         for request in requests:
             while self._must_wait(request) and self.tally.failure is None:
-                yield from self._settle()
+                yield from self._collect_finished()
             if self.tally.failure is not None:
                 return
-            self._under_way[self._pool.submit(self._send, request)] = request
-        while self._under_way and self.tally.failure is None:
-            yield from self._settle()
+            self._batch_progress[self._pool.submit(self._send, request)] = request
+        while self._batch_progress and self.tally.failure is None:
+            yield from self._collect_finished()
 
     def close(self) -> None:
         """What is still under way after a failure is let go: the batch is done again."""
         self._ended.set()
-        for line in list(self._lines) if self._under_way else ():
+        for line in list(self._lines) if self._batch_progress else ():
             line.abort()
         self._pool.shutdown(wait=True, cancel_futures=True)
         for line in self._lines:
             line.close()
 
     def _must_wait(self, request: Request) -> bool:
-        if len(self._under_way) >= self._sender.in_flight:
+        if len(self._batch_progress) >= self._sender.in_flight:
             return True
-        return any(not request.keys.isdisjoint(other.keys) for other in self._under_way.values())
+        return any(not request.keys.isdisjoint(other.keys) for other in self._batch_progress.values())
 
     def _send(self, request: Request) -> tuple[Failure | None, int]:
         line = getattr(self._own, "line", None)
         if line is None:
-            line = self._own.line = Line(self._sender.endpoint)
+            line = self._own.line = EndpointConnection(self._sender.endpoint)
             self._lines.append(line)
             if self._ended.is_set():
                 line.abort()
-        headers = {"Idempotency-Key": self._sender.key_of(request, self._partition)}
+        headers = {"Idempotency-Key": self._sender.idempotency_key(request, self._partition)}
         patient = self._sender.on_refusal != "skip"
-        return delivered(line, request.body, headers, self._ended, patient=patient)
+        return send_with_retry(line, request.body, headers, self._ended, patient=patient)
 
-    def _settle(self) -> Iterator[pa.RecordBatch]:
+    def _collect_finished(self) -> Iterator[pa.RecordBatch]:
         """Wait for a request or more, and note what became of it."""
-        done, _ = wait(self._under_way, return_when=FIRST_COMPLETED)
+        done, _ = wait(self._batch_progress, return_when=FIRST_COMPLETED)
         for future in done:
-            request = self._under_way.pop(future)
+            request = self._batch_progress.pop(future)
             failure, retries = future.result()
             tally, count = self.tally, len(request.rows)
             tally.requests += 1
             tally.retries += retries
             if failure is None:
                 tally.sent += count
-            elif self._sender.goes_on_after(failure):
+            elif self._sender.can_skip(failure):
                 tally.refused += count
                 said = f"{self._sender.endpoint.name} {failure.said}"
                 if self._sender.on_refusal == "dead_letter":
                     yield _batch([{ROW: row, "said": said} for row in request.rows.to_pylist()])
                 elif tally.refused <= _TOLD * count:
-                    told = cover_in_worker(said)
+                    told = mask_in_worker(said)
                     sys.stderr.write(f"skipping failed webhook delivery: {told} ({count} rows)\n")
             elif tally.failure is None:
                 tally.failure = json.dumps({**asdict(failure), "rows": count})

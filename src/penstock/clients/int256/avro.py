@@ -14,7 +14,7 @@ _WIDTH: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class WideDecimal:
+class Int256Decimal:
     """How a decimal is carried: as a wide number made by a function, or as text of so many digits behind the point."""
 
     function: str
@@ -26,64 +26,66 @@ class WideDecimal:
         return self.kind or "STRING"
 
 
-def wide_decimal(schema: Any) -> WideDecimal | None:
+def int256_decimal(schema: Any) -> Int256Decimal | None:
     """How values of a type are carried, if Spark has no decimal for them."""
     match schema:
         case list():
             inner = [part for part in schema if part != "null"]
-            return wide_decimal(inner[0]) if len(inner) == 1 else None
+            return int256_decimal(inner[0]) if len(inner) == 1 else None
         case {"logicalType": str(word), "type": "bytes" | "fixed" | "string"} if (
             kind := parse_wide_type(word)
         ) is not None:
-            return WideDecimal(conversion_function(kind), kind)
+            return Int256Decimal(conversion_function(kind), kind)
         case {"logicalType": "decimal", "precision": int(digits)} if digits > SPARK_DIGITS:
             scale = schema.get("scale", 0)
             if scale:
                 kind = decimal_kind(digits, scale)
-                return WideDecimal("penstock_decimal_text" if kind is None else "penstock_dec_from_bytes", kind, scale)
-            return _whole(schema, digits)
+                return Int256Decimal(
+                    "penstock_decimal_text" if kind is None else "penstock_dec_from_bytes", kind, scale
+                )
+            return _whole_number(schema, digits)
         case {"type": dict() | list() as inner}:
-            return wide_decimal(inner)
+            return int256_decimal(inner)
         case _:
             return None
 
 
-def _whole(schema: dict[str, Any], digits: int) -> WideDecimal:
+def _whole_number(schema: dict[str, Any], digits: int) -> Int256Decimal:
     said = parse_wide_type(str(schema.get(SIGNED, "")))
     kind: WideType = said or ("INT256" if digits <= _SIGNED_DIGITS else "UINT256")
     if kind == "UINT256" and schema.get("type") == "fixed" and schema.get("size") == _WIDTH:
-        return WideDecimal("penstock_to_u256", kind)  # all of the bits are digits
-    return WideDecimal(f"penstock_{FIELDS[kind]}_from_bytes", kind)
+        return Int256Decimal("penstock_to_u256", kind)  # all of the bits are digits
+    return Int256Decimal(f"penstock_{FIELDS[kind]}_from_bytes", kind)
 
 
-def fields_of(schema: str, within: tuple[str, ...] = ()) -> dict[str, WideDecimal]:
+def int256_fields(schema: str, within: tuple[str, ...] = ()) -> dict[str, Int256Decimal]:
     """The fields of a record that are carried otherwise, or of a record in one of its fields."""
     records: dict[str, Any] = {}
-    _collect(json.loads(schema), records)
+    _collect_records(json.loads(schema), records)
     found = _record(json.loads(schema), records)
     for name in within:
         fields = {field["name"]: field["type"] for field in found.get("fields", ())}
         if (inner := _record(fields.get(name), records)).get("fields"):
             found = inner
             break
-    carried = {field["name"]: wide_decimal(field["type"]) for field in found.get("fields", ())}
+    carried = {field["name"]: int256_decimal(field["type"]) for field in found.get("fields", ())}
     return {name: how for name, how in carried.items() if how is not None}
 
 
-def as_read(schema: str) -> str:
+def readable_schema(schema: str) -> str:
     """A schema whose values Spark can read: decimals of too many digits are bytes."""
-    return json.dumps(_plain(json.loads(schema)))
+    return json.dumps(_strip_decimals(json.loads(schema)))
 
 
-def _plain(schema: Any) -> Any:
+def _strip_decimals(schema: Any) -> Any:
     match schema:
         case list():
-            return [_plain(part) for part in schema]
+            return [_strip_decimals(part) for part in schema]
         case {"logicalType": "decimal", "precision": int(digits)} if digits > SPARK_DIGITS:
             return {key: part for key, part in schema.items() if key not in ("logicalType", "precision", "scale")}
         case dict():
             within = ("type", "items", "values", "fields")
-            return {key: _plain(part) if key in within else part for key, part in schema.items()}
+            return {key: _strip_decimals(part) if key in within else part for key, part in schema.items()}
         case _:
             return schema
 
@@ -103,13 +105,13 @@ def _record(schema: Any, records: dict[str, Any]) -> dict[str, Any]:
             return {}
 
 
-def _collect(schema: Any, records: dict[str, Any]) -> None:
+def _collect_records(schema: Any, records: dict[str, Any]) -> None:
     match schema:
         case list():
             for part in schema:
-                _collect(part, records)
+                _collect_records(part, records)
         case dict():
             if schema.get("type") == "record":
                 records[str(schema.get("name", "")).rpartition(".")[2]] = schema
             for key in ("type", "items", "values", "fields"):
-                _collect(schema.get(key), records)
+                _collect_records(schema.get(key), records)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.clients.int256.register import know_wide_numbers
+from penstock.clients.int256.register import register_int256
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import (
     FIELDS,
@@ -23,36 +23,36 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def has_wide_numbers(frame: DataFrame) -> bool:
+def has_int256(frame: DataFrame) -> bool:
     """Whether there are any in the columns of a frame, or inside of them."""
     told: str = frame._jdf.schema().catalogString()
     return any(mark in told for mark in MARKS)
 
 
-def wide_kind(kind: DataType) -> WideType | None:
+def int256_kind(kind: DataType) -> WideType | None:
     return parse_wide_type(kind.simpleString()) if kind.typeName() == "struct" else None
 
 
-def wide_columns(schema: StructType) -> dict[str, WideType]:
+def int256_columns(schema: StructType) -> dict[str, WideType]:
     """The columns that are wide numbers."""
-    return {field.name: kind for field in schema if (kind := wide_kind(field.dataType)) is not None}
+    return {field.name: kind for field in schema if (kind := int256_kind(field.dataType)) is not None}
 
 
-def as_number(raw: Column, kind: WideType) -> Column:
+def to_int256(raw: Column, kind: WideType) -> Column:
     """The bytes of a wide number as Spark holds it."""
     from pyspark.sql import functions as f
 
     return f.when(raw.isNotNull(), f.struct(raw.alias(struct_field(kind))))
 
 
-def as_text(value: Column, kind: WideType) -> Column:
+def to_text(value: Column, kind: WideType) -> Column:
     """The digits of a wide number."""
     from pyspark.sql import functions as f
 
     return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_text", value[struct_field(kind)], *_scale(kind))
 
 
-def as_decimal_bytes(value: Column, kind: WideType) -> Column:
+def to_decimal_bytes(value: Column, kind: WideType) -> Column:
     """A wide number as a decimal of Avro has it."""
     from pyspark.sql import functions as f
 
@@ -65,48 +65,48 @@ def _scale(kind: WideType) -> tuple[Column, ...]:
     return (f.lit(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
 
 
-def of_texts(frame: DataFrame, kinds: Mapping[str, WideType]) -> DataFrame:
+def int256_from_texts(frame: DataFrame, kinds: Mapping[str, WideType]) -> DataFrame:
     """The frame with wide numbers in place of these columns, which are their texts."""
     from pyspark.sql import functions as f
 
     if not kinds:
         return frame
-    know_wide_numbers(frame.sparkSession)
+    register_int256(frame.sparkSession)
     made = {
-        name: as_number(f.call_function(conversion_function(kind), f.col(quote_spark_identifier(name))), kind)
+        name: to_int256(f.call_function(conversion_function(kind), f.col(quote_spark_identifier(name))), kind)
         for name, kind in kinds.items()
     }
     return frame.withColumns(made)
 
 
-def with_texts(frame: DataFrame) -> DataFrame:
+def int256_to_texts(frame: DataFrame) -> DataFrame:
     """The frame with all wide numbers as decimal text, also those inside of other values."""
-    if not has_wide_numbers(frame):
+    if not has_int256(frame):
         return frame
-    know_wide_numbers(frame.sparkSession)
-    return frame.select(*(text_of(frame, name) for name in frame.columns))
+    register_int256(frame.sparkSession)
+    return frame.select(*(text_column(frame, name) for name in frame.columns))
 
 
-def text_of(frame: DataFrame, name: str) -> Column:
+def text_column(frame: DataFrame, name: str) -> Column:
     """A column of a frame with its wide numbers as text."""
     from pyspark.sql import functions as f
 
-    return _texts(f.col(quote_spark_identifier(name)), frame.schema[name].dataType).alias(name)
+    return _convert_to_text(f.col(quote_spark_identifier(name)), frame.schema[name].dataType).alias(name)
 
 
-def _texts(value: Column, kind: Any) -> Column:
+def _convert_to_text(value: Column, kind: Any) -> Column:
     from pyspark.sql import functions as f
 
     if not any(mark in kind.simpleString() for mark in MARKS):
         return value
-    if (wide := wide_kind(kind)) is not None:
-        return as_text(value, wide)
+    if (wide := int256_kind(kind)) is not None:
+        return to_text(value, wide)
     match kind.typeName():
         case "array":
-            return f.transform(value, lambda item: _texts(item, kind.elementType))
+            return f.transform(value, lambda item: _convert_to_text(item, kind.elementType))
         case "map":
-            return f.transform_values(value, lambda _, item: _texts(item, kind.valueType))
+            return f.transform_values(value, lambda _, item: _convert_to_text(item, kind.valueType))
         case "struct":
-            fields = [_texts(value[field.name], field.dataType).alias(field.name) for field in kind]
+            fields = [_convert_to_text(value[field.name], field.dataType).alias(field.name) for field in kind]
             return f.when(value.isNotNull(), f.struct(*fields))
     return value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.clients.int256.columns import as_number
-from penstock.clients.jvm.try_eval import tried
+from penstock.clients.int256.columns import to_int256
+from penstock.clients.jvm.try_eval import try_column
 from penstock.sql.types.int256 import WideType, conversion_function
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class DerivedColumn:
     """A column that is made by a function of what was read, and the kind of wide number that it is."""
 
     function: str
@@ -26,9 +26,9 @@ class Made:
         from pyspark.sql import functions as f
 
         more = () if self.scale is None else (f.lit(self.scale),)
-        raw = tried(f.call_function(self.function, read, *more))
-        return raw if self.kind is None else as_number(raw, self.kind)
+        raw = try_column(f.call_function(self.function, read, *more))
+        return raw if self.kind is None else to_int256(raw, self.kind)
 
     def of_key(self, text: Column) -> Column:
         """The column of a row that is gone, of which only the key is known."""
-        return text if self.kind is None else Made(conversion_function(self.kind), self.kind).of(text)
+        return text if self.kind is None else DerivedColumn(conversion_function(self.kind), self.kind).of(text)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.clients.jvm.compile_java import know
+from penstock.clients.jvm.compile_java import register_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def know_wide_numbers(session: SparkSession) -> None:
+def register_int256(session: SparkSession) -> None:
     """Make the functions known to a session, on all machines of its cluster, unless they are."""
-    know(session, "penstock.clients.int256", "WideNumbers", "penstock_to_u256")
-    know(session, "penstock.clients.int256", "WideDecimals", "penstock_to_dec")
+    register_functions(session, "penstock.clients.int256", "WideNumbers", "penstock_to_u256")
+    register_functions(session, "penstock.clients.int256", "WideDecimals", "penstock_to_dec")

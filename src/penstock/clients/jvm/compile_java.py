@@ -22,7 +22,7 @@ _LOADED: Final[WeakKeyDictionary[SparkContext, set[str]]] = WeakKeyDictionary()
 """By context, what its JVM has: to ask it costs a dozen calls."""
 
 
-def know(session: SparkSession, package: str, name: str, function: str) -> None:
+def register_functions(session: SparkSession, package: str, name: str, function: str) -> None:
     """Make the functions of a class known to a session, on all machines of its cluster, unless `function` is.
 
     The class is `penstock.<name>`, its source lies in a package of ours, and it registers its functions by itself.

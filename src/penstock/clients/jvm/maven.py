@@ -50,10 +50,10 @@ def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
     """The files of the packages and, unless they are alone, of all that they depend on."""
     home = cache or cache_home()
     known = home / "sets" / f"{_digest(packages)}.json"
-    if (files := _remembered(known)) is not None:
+    if (files := _read_cached(known)) is not None:
         return files
-    with _alone(home):
-        if (files := _remembered(known)) is not None:
+    with _hold_lock(home):
+        if (files := _read_cached(known)) is not None:
             return files
         target = home / "files" / known.stem
         _resolve(packages, home, target)
@@ -66,7 +66,7 @@ def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
+def _hold_lock(home: Path) -> Iterator[None]:
     """Wait until nobody else fetches: two Ivys on one cache that is empty find nothing."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as file:
@@ -76,10 +76,10 @@ def _alone(home: Path) -> Iterator[None]:
 
 def is_fetched(packages: Sequence[Package], cache: Path | None = None) -> bool:
     """Whether the packages are here already."""
-    return _remembered((cache or cache_home()) / "sets" / f"{_digest(packages)}.json") is not None
+    return _read_cached((cache or cache_home()) / "sets" / f"{_digest(packages)}.json") is not None
 
 
-def unpacked(package: Package, cache: Path | None = None) -> Path:
+def unpack_archive(package: Package, cache: Path | None = None) -> Path:
     """The directory with what is in a package that is an archive."""
     (archive,) = fetch([package], cache)
     target = archive.parent / ".unpacked"
@@ -105,7 +105,7 @@ def _digest(packages: Sequence[Package]) -> str:
     return hashlib.sha256(names.encode()).hexdigest()[:16]
 
 
-def _remembered(known: Path) -> list[Path] | None:
+def _read_cached(known: Path) -> list[Path] | None:
     try:
         files = [known.parent.parent / name for name in json.loads(known.read_text(encoding="utf-8"))]
     except (OSError, ValueError):
@@ -187,7 +187,7 @@ def _settings(packages: Sequence[Package]) -> str:
     """Settings of Ivy: where to look, which the user may have said, and what our names for versions mean."""
     chosen = os.environ.get("PENSTOCK_IVY_SETTINGS")
     matches = "".join(
-        f'<match revision="{_revision(package)}" pattern="{_not_after(package.version)}" matcher="regexp"/>'
+        f'<match revision="{_revision(package)}" pattern="{_version_pattern(package.version)}" matcher="regexp"/>'
         for package in {package.version: package for package in packages if package.or_older}.values()
     )
     matchers = f'<version-matchers usedefaults="true"><pattern-vm>{matches}</pattern-vm></version-matchers>'
@@ -205,7 +205,7 @@ def _resolvers(chosen: str | None) -> str:
     )
 
 
-def _not_after(version: str) -> str:
+def _version_pattern(version: str) -> str:
     """A pattern of the releases of a major version up to this one: `4.2.0` takes 4.1.7, but no 4.2.1 and no preview."""
     major, minor, patch = (int(part) for part in version.split("."))
     older = "|".join(str(number) for number in range(minor))

@@ -6,17 +6,17 @@ from typing import Final
 from penstock.clients.jvm.maven import Package
 
 
-def _of_spark(artifact: str) -> Package:
+def _spark_package(artifact: str) -> Package:
     """A package of the Spark that is installed. Not every one is published for every release."""
     release = ".".join(version("pyspark").split(".")[:3])
     return Package("org.apache.spark", f"{artifact}_2.13", release, alone=True, or_older=True)
 
 
-AVRO: Final = (_of_spark("spark-avro"),)
+AVRO: Final = (_spark_package("spark-avro"),)
 """Reading and writing files of Avro."""
 KAFKA: Final = (
-    _of_spark("spark-sql-kafka-0-10"),
-    _of_spark("spark-token-provider-kafka-0-10"),
+    _spark_package("spark-sql-kafka-0-10"),
+    _spark_package("spark-token-provider-kafka-0-10"),
     *AVRO,
     Package("org.apache.kafka", "kafka-clients", "3.9.2", alone=True),
     Package("org.apache.commons", "commons-pool2", "2.13.1", alone=True),

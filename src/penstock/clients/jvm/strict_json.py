@@ -23,7 +23,7 @@ def checked_json(value: Column, schema: str, *, registry: bool = False, envelope
     The value is binary. If a schema `registry` may have put its head before the text, that is left out. Of an
     `envelope` that is the payload of another object, only the payload is given.
     """
-    return _called("checked", value, _struct(schema), registry, envelope).cast("string")
+    return _call_java("checked", value, _struct(schema), registry, envelope).cast("string")
 
 
 def json_row(value: Column, schema: str, *, registry: bool = False, envelope: bool = False) -> Column:
@@ -51,15 +51,15 @@ def json_fault(value: Column, schema: str, *, registry: bool = False, envelope: 
 
     It costs far more than the check, and is meant for the few records that did not pass.
     """
-    return _called("fault", value, _struct(schema), registry, envelope)
+    return _call_java("fault", value, _struct(schema), registry, envelope)
 
 
 def json_sorts(value: Column, *, registry: bool = False) -> Column:
     """The keys of an object and the sort of value that each has, as JSON; null if it is not sound."""
-    return _called("signature", value, registry)
+    return _call_java("signature", value, registry)
 
 
-def _called(function: str, value: Column, *arguments: Any) -> Column:
+def _call_java(function: str, value: Column, *arguments: Any) -> Column:
     from pyspark.sql import Column
 
     return Column(getattr(_class("StrictJson"), function)(value._jc, *arguments))
@@ -70,7 +70,7 @@ def _struct(schema: str) -> Any:
     return struct.fromDDL(schema) if schema else struct()
 
 
-def line_counted(file: Column, before: int) -> Column:
+def line_number(file: Column, before: int) -> Column:
     """The number of a row among those of its file, behind some that were there `before`, as one task reads them."""
     from pyspark.sql import Column
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-def tried(column: Column) -> Column:
+def try_column(column: Column) -> Column:
     """The column, or null where it cannot be computed: what Spark's `try_…` functions do, for any expression."""
     from pyspark import SparkContext
     from pyspark.sql import Column

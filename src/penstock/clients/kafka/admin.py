@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.clients.http.poll import wait_until
-from penstock.clients.kafka.admin_client import SECONDS, Conversation, reason_of, results
+from penstock.clients.kafka.admin_client import SECONDS, KafkaConversation, gather_results, reason_of
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.errors import ServiceError
 
@@ -35,21 +35,21 @@ class KafkaAdmin:
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster = cluster
-        self._with = Conversation(cluster)
+        self._with = KafkaConversation(cluster)
         self._client = self._with.admin
         self._members: dict[str, Consumer] = {}
 
     def topics(self) -> dict[str, TopicState]:
         """Every topic, without its settings."""
         said = "cannot be asked for its topics"
-        listed = self._with.patiently(lambda: self._client.list_topics(timeout=1), said).topics
+        listed = self._with.ask_with_retry(lambda: self._client.list_topics(timeout=1), said).topics
         return {
             name: TopicState(len(topic.partitions), _replication(topic))
             for name, topic in listed.items()
             if topic.error is None
         }
 
-    def described(self, topics: Iterable[str]) -> dict[str, TopicState]:
+    def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicState]:
         """These topics, with their ids and without their settings, as far as they are there."""
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
@@ -59,13 +59,13 @@ class KafkaAdmin:
             found = {}
             for name, future in self._client.describe_topics(TopicCollection(names), request_timeout=SECONDS).items():
                 try:
-                    found[name] = _described(future.result())
+                    found[name] = _topic_state(future.result())
                 except KafkaException as error:
                     if reason_of(error).code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
             return found
 
-        return self._with.patiently(ask, f"cannot describe {_named(names)}") if names else {}
+        return self._with.ask_with_retry(ask, f"cannot describe {_quote_names(names)}") if names else {}
 
     def chosen_config(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """The settings of topics that are not the broker's own."""
@@ -88,9 +88,9 @@ class KafkaAdmin:
         if not topics:
             return {}
         asked = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
-        found = self._with.patiently(
-            lambda: results(self._client.describe_configs(asked, request_timeout=SECONDS)),
-            f"cannot tell the settings of {_named(topics)}",
+        found = self._with.ask_with_retry(
+            lambda: gather_results(self._client.describe_configs(asked, request_timeout=SECONDS)),
+            f"cannot tell the settings of {_quote_names(topics)}",
         )
         return {resource.name: config for resource, config in found.items()}
 
@@ -105,7 +105,7 @@ class KafkaAdmin:
             future.result()
         except KafkaException as error:
             if reason_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise self._with.failed(f"did not make the topic `{name}`", error) from error
+                raise self._with.service_error(f"did not make the topic `{name}`", error) from error
         wait_until(lambda: name in self.topics(), SECONDS)
 
     def empty(self, name: str) -> None:
@@ -119,8 +119,8 @@ class KafkaAdmin:
                 future.result()
         except KafkaException as error:
             if reason_of(error).code() != KafkaError.POLICY_VIOLATION:
-                raise self._with.failed(f"did not delete the records of `{name}`", error) from error
-            self._make_anew(name)
+                raise self._with.service_error(f"did not delete the records of `{name}`", error) from error
+            self._recreate_topic(name)
 
     def _deletions(self, ends: Mapping[tuple[str, int], int]) -> list[Any]:
         from confluent_kafka import TopicPartition
@@ -128,7 +128,7 @@ class KafkaAdmin:
         places = [TopicPartition(topic, number, end) for (topic, number), end in ends.items()]
         return list(self._client.delete_records(places, request_timeout=SECONDS).values()) if places else []
 
-    def _make_anew(self, name: str) -> None:
+    def _recreate_topic(self, name: str) -> None:
         """Delete a topic and create it as it was."""
         state, config = self.topics()[name], self.chosen_config([name])[name]
         self.delete(name)
@@ -166,7 +166,7 @@ class KafkaAdmin:
 
         return self._offsets(topics, OffsetSpec.earliest() if earliest else OffsetSpec.latest())
 
-    def since(self, topics: Collection[str], time_ms: int) -> dict[tuple[str, int], int]:
+    def offsets_since(self, topics: Collection[str], time_ms: int) -> dict[tuple[str, int], int]:
         """Where records begin in each partition that are as new as this time, or newer; its end if there are none."""
         from confluent_kafka.admin import OffsetSpec
 
@@ -180,9 +180,9 @@ class KafkaAdmin:
         if not asked:
             return {}
         committed = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": SECONDS}
-        found = self._with.patiently(
-            lambda: results(self._client.list_offsets(asked, **committed)),
-            f"cannot tell the offsets of {_named(sorted({place.topic for place in asked}))}",
+        found = self._with.ask_with_retry(
+            lambda: gather_results(self._client.list_offsets(asked, **committed)),
+            f"cannot tell the offsets of {_quote_names(sorted({place.topic for place in asked}))}",
         )
         return {(place.topic, place.partition): int(answer.offset) for place, answer in found.items()}
 
@@ -191,19 +191,19 @@ class KafkaAdmin:
         from confluent_kafka import TopicPartition
 
         places = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
-        member = self._member(group)
-        self._with.patiently(
+        member = self._group_consumer(group)
+        self._with.ask_with_retry(
             lambda: member.commit(offsets=places, asynchronous=False),
             f"did not take the offsets of the group `{group}`",
         )
 
-    def committed(self, group: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+    def committed_offsets(self, group: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
         """How far a group of consumers has said that it came in these topics."""
-        places, member = self._places(topics), self._member(group)
+        places, member = self._places(topics), self._group_consumer(group)
         if not places:
             return {}
         said = f"cannot tell the offsets of the group `{group}`"
-        found = self._with.patiently(lambda: member.committed(places, timeout=SECONDS), said)
+        found = self._with.ask_with_retry(lambda: member.committed(places, timeout=SECONDS), said)
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
 
     def forget(self, group: str) -> None:
@@ -219,10 +219,10 @@ class KafkaAdmin:
         names = sorted(name for name in topics if name in known)
         begins, ends = self.ends(names, earliest=True), self.ends(names)
         filled = sorted(place for place, end in ends.items() if end > begins[place])
-        with self._reading({}) as reader:
+        with self._open_consumer({}) as reader:
             for place in filled:
                 reader.assign([TopicPartition(*place, begins[place])])
-                yield from self._up_to(ends[place], place, reader)
+                yield from self._read_up_to(ends[place], place, reader)
 
     def records_at(self, places: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], Any]:
         """The records at places by topic, partition and offset, as confluent-kafka gives them, unless they are gone."""
@@ -231,17 +231,17 @@ class KafkaAdmin:
         wanted = sorted(places)
         begins, ends = ({**self.ends({p[0] for p in wanted}, earliest=first)} for first in (True, False))
         found: dict[tuple[str, int, int], Any] = {}
-        with self._reading({}) as reader:
+        with self._open_consumer({}) as reader:
             for topic, number, offset in wanted:
                 place = (topic, number)
                 if begins.get(place, 0) <= offset < ends.get(place, 0):
                     reader.assign([TopicPartition(topic, number, offset)])
-                    message = next(self._up_to(ends[place], place, reader), None)
+                    message = next(self._read_up_to(ends[place], place, reader), None)
                     if message is not None and message.offset() == offset:
                         found[topic, number, offset] = message
         return found
 
-    def _up_to(self, end: int, place: tuple[str, int], reader: Any) -> Iterator[Any]:
+    def _read_up_to(self, end: int, place: tuple[str, int], reader: Any) -> Iterator[Any]:
         """The records of a partition before an offset, of a consumer that stands in it."""
         from confluent_kafka import KafkaError, KafkaException
 
@@ -254,14 +254,14 @@ class KafkaAdmin:
                 continue
             if (error := message.error()) is not None:
                 if error.code() != KafkaError._PARTITION_EOF:
-                    raise self._with.failed(said, KafkaException(error))
+                    raise self._with.service_error(said, KafkaException(error))
                 return  # what stands before the offset is no record
             reached = message.offset() + 1
             if reached <= end:
                 yield message
 
     @contextmanager
-    def _reading(self, positions: Mapping[tuple[str, int], int]) -> Iterator[Any]:
+    def _open_consumer(self, positions: Mapping[tuple[str, int], int]) -> Iterator[Any]:
         """A consumer that stands at these positions, and belongs to nobody."""
         from confluent_kafka import Consumer, TopicPartition
 
@@ -281,7 +281,7 @@ class KafkaAdmin:
         if not positions:
             return {}
         found: dict[tuple[str, int], float] = {}
-        with self._reading(positions) as reader:
+        with self._open_consumer(positions) as reader:
             ends = time.monotonic() + SECONDS
             while len(found) < len(positions) and time.monotonic() < ends:
                 message = reader.poll(0.5)
@@ -301,7 +301,7 @@ class KafkaAdmin:
         found = [(name, known[name].partitions) for name in topics if name in known]
         return [TopicPartition(name, number) for name, partitions in found for number in range(partitions)]
 
-    def _member(self, group: str) -> Consumer:
+    def _group_consumer(self, group: str) -> Consumer:
         """A consumer that reads nothing. The administrator's own calls wait for ever where no group ever was."""
         from confluent_kafka import Consumer
 
@@ -311,11 +311,11 @@ class KafkaAdmin:
         return self._members[group]
 
 
-def _named(topics: Sequence[str]) -> str:
+def _quote_names(topics: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in topics)
 
 
-def _described(topic: Any) -> TopicState:
+def _topic_state(topic: Any) -> TopicState:
     bits = topic.topic_id.get_most_significant_bits(), topic.topic_id.get_least_significant_bits()
     return TopicState(len(topic.partitions), _replication(topic), id=str(topic.topic_id) if any(bits) else None)
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
 Client = TypeVar("Client")
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+RequestKey = TypeVar("RequestKey")
+Response = TypeVar("Response")
 SECONDS: Final = 10
 """How long a broker may take to answer."""
 
 
-class Conversation:
+class KafkaConversation:
     """With one cluster. Whatever goes wrong is a ServiceError that names the servers."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
@@ -39,9 +39,9 @@ class Conversation:
         from confluent_kafka import KafkaException
 
         settings = {
-            **self.cluster.for_librdkafka(),
+            **self.cluster.librdkafka_settings(),
             **own,
-            "error_cb": self._complain,
+            "error_cb": self._record_error,
             "log_level": 0,
             "socket.connection.setup.timeout.ms": SECONDS * 1000,
         }
@@ -51,17 +51,17 @@ class Conversation:
             except KafkaException as error:
                 unknown = _unknown_setting(error, settings)
                 if unknown is None:
-                    raise self.failed("cannot be asked", error) from error
+                    raise self.service_error("cannot be asked", error) from error
                 del settings[unknown]
 
-    def _complain(self, error: KafkaError) -> None:
+    def _record_error(self, error: KafkaError) -> None:
         """Keep the reason why a connection fails: what waits for it only hears that time is up."""
         from confluent_kafka import KafkaError
 
         if self._complaint is None or self._complaint.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
             self._complaint = error
 
-    def patiently(self, ask: Callable[[], Answer], said: str) -> Answer:
+    def ask_with_retry(self, ask: Callable[[], Response], said: str) -> Response:
         """Ask again for a while where that may help. A broker that turns us away is not asked again."""
         from confluent_kafka import KafkaException
 
@@ -70,7 +70,7 @@ class Conversation:
             try:
                 return ask()
             except KafkaException as error:
-                failure = self.failed(said, error)
+                failure = self.service_error(said, error)
                 if not failure.retriable or time.monotonic() > ends:
                     raise failure from error
                 time.sleep(0.1)
@@ -81,9 +81,9 @@ class Conversation:
         try:
             return future.result()
         except KafkaException as error:
-            raise self.failed(said, error) from error
+            raise self.service_error(said, error) from error
 
-    def failed(self, said: str, error: Exception) -> ServiceError:
+    def service_error(self, said: str, error: Exception) -> ServiceError:
         from confluent_kafka import KafkaError
 
         passing = (
@@ -115,7 +115,7 @@ class Conversation:
                 return ServiceError("kafka-failed", text, retriable=retriable)
 
 
-def results(answers: Mapping[Asked, Future[Answer]]) -> dict[Asked, Answer]:
+def gather_results(answers: Mapping[RequestKey, Future[Response]]) -> dict[RequestKey, Response]:
     """What was promised for each thing that was asked for, as soon as all of it is there."""
     return {asked: future.result() for asked, future in answers.items()}
 

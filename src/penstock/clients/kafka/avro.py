@@ -7,20 +7,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.clients.int256.avro import as_read, fields_of
-from penstock.clients.int256.derived import Made
-from penstock.clients.jvm.try_eval import tried
+from penstock.clients.int256.avro import int256_fields, readable_schema
+from penstock.clients.int256.derived import DerivedColumn
+from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.kafka.confluent_wire import (
     HEAD,
     ZERO,
-    asking_for_schema,
     begins_with,
-    head,
-    never_null,
-    not_yet,
-    nothing_of,
+    is_not_known_yet,
+    non_null_schema,
+    null_encodings,
+    request_schema,
+    schema_header,
 )
-from penstock.clients.kafka.decode import VALUE, Decoded
+from penstock.clients.kafka.decode import VALUE, DecodedValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class AvroSchemas:
     since: Mapping[int, int] = field(default_factory=dict)
 
 
-def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = ()) -> Decoded:
+def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = ()) -> DecodedValue:
     """Every record by its own writer's schema, as the reader's wants it. A number that is new stops the query.
 
     It is found in the column `at`. The row is the record itself, or one of its fields, which are then named. A value
@@ -43,32 +43,34 @@ def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = 
     from pyspark.sql.avro.functions import from_avro
 
     begins, body = f.substring("value", 1, HEAD), f.expr(f"substring(value, {HEAD + 1})")
-    options = {"mode": "FAILFAST", "avroSchema": as_read(never_null(schemas.reader))}
+    options = {"mode": "FAILFAST", "avroSchema": readable_schema(non_null_schema(schemas.reader))}
 
-    value, early = f.lit(None), not_yet("value", schemas.since)
+    value, early = f.lit(None), is_not_known_yet("value", schemas.since)
     for number, writer in schemas.writers.items():
-        value = f.when(begins == f.lit(head(number)), tried(from_avro(body, writer, options))).otherwise(value)
+        value = f.when(begins == f.lit(schema_header(number)), try_column(from_avro(body, writer, options))).otherwise(
+            value
+        )
     value = f.when(~early, value) if schemas.since else value
     fault = (
         f.when((f.length("value") < HEAD) | (f.substring("value", 1, 1) != f.lit(ZERO)), "not-avro")
         .when(early, "schema-id-unknown")
         .when(begins_with("value", schemas.writers), f.when(f.col(at).isNull(), "avro-unreadable"))
         .when(begins_with("value", schemas.unknown), "schema-id-unknown")
-        .otherwise(asking_for_schema("value"))
+        .otherwise(request_schema("value"))
     )
-    carried = fields_of(schemas.reader, within)
-    made = {name: Made(how.function, how.kind, how.scale) for name, how in carried.items()}
-    nothing = nothing_of(schemas.writers)
+    carried = int256_fields(schemas.reader, within)
+    made = {name: DerivedColumn(how.function, how.kind, how.scale) for name, how in carried.items()}
+    nothing = null_encodings(schemas.writers)
     absent = ~early & f.col("value").isin(nothing) if nothing else None
-    return Decoded(value, f.col(at).isNotNull(), fault, made=made, absent=absent)
+    return DecodedValue(value, f.col(at).isNotNull(), fault, made=made, absent=absent)
 
 
-def narrowed(schema: str, names: Collection[str]) -> str:
+def select_fields(schema: str, names: Collection[str]) -> str:
     """A record's schema with only those fields whose names are wanted, in lower case: Avro passes over the others.
 
     Fields whose types have names stay, since others may refer to them.
     """
-    record = json.loads(never_null(schema))
+    record = json.loads(non_null_schema(schema))
     if not isinstance(record, dict) or record.get("type") != "record":
         return schema
     fields = record["fields"]

@@ -25,41 +25,41 @@ def decode_avro(schema: str, value: bytes) -> Any:
     """The value behind its head, with what JSON has for its types; raise ValueError if the bytes do not fit."""
     stream = BytesIO(value[HEAD:])
     try:
-        found = _Reader(stream).read(json.loads(schema))
+        found = _AvroReader(stream).read(json.loads(schema))
     except (IndexError, KeyError, OverflowError, RecursionError, struct.error, UnicodeDecodeError) as error:
         raise ValueError(f"its bytes do not fit its schema: {error}") from error
     if stream.read(1):
         raise ValueError("its bytes do not fit its schema: some are left")
-    return _plain(found)
+    return _json_safe(found)
 
 
-def _plain(value: Any) -> Any:
+def _json_safe(value: Any) -> Any:
     """Bytes in base 64: JSON has none."""
     match value:
         case bytes():
             return "base64:" + b64encode(value).decode()
         case dict():
-            return {name: _plain(item) for name, item in value.items()}
+            return {name: _json_safe(item) for name, item in value.items()}
         case list():
-            return [_plain(item) for item in value]
+            return [_json_safe(item) for item in value]
     return value
 
 
-class _Reader:
+class _AvroReader:
     """Reads one value. Types that have a name may be referred to by it."""
 
     def __init__(self, stream: BytesIO) -> None:
         self._stream = stream
-        self._named: dict[str, Any] = {}
+        self._trigger_name: dict[str, Any] = {}
 
     def read(self, schema: Any, space: str = "") -> Any:
         if isinstance(schema, list):
             return self.read(schema[self._index(len(schema))], space)
         if isinstance(schema, str):
-            return _PLAIN[schema](self) if schema in _PLAIN else self.read(*self._known(schema, space))
+            return _PLAIN[schema](self) if schema in _PLAIN else self.read(*self._find_named_type(schema, space))
         kind = schema["type"]
         if kind in ("record", "error", "enum", "fixed"):
-            return self._read_named(schema, space)
+            return self._read_named_type(schema, space)
         match kind:
             case "array":
                 return [self.read(schema["items"], space) for _ in self._items()]
@@ -67,9 +67,9 @@ class _Reader:
                 return {self.text(): self.read(schema["values"], space) for _ in self._items()}
         return _logical(schema, self.read(kind, space))
 
-    def _read_named(self, schema: Mapping[str, Any], space: str) -> Any:
+    def _read_named_type(self, schema: Mapping[str, Any], space: str) -> Any:
         space = schema.get("namespace", schema["name"].rpartition(".")[0] or space)
-        self._named[f"{space}.{schema['name'].rpartition('.')[2]}".lstrip(".")] = (schema, space)
+        self._trigger_name[f"{space}.{schema['name'].rpartition('.')[2]}".lstrip(".")] = (schema, space)
         match schema["type"]:
             case "enum":
                 return schema["symbols"][self._index(len(schema["symbols"]))]
@@ -77,8 +77,8 @@ class _Reader:
                 return _logical(schema, self._take(schema["size"]))
         return {each["name"]: self.read(each["type"], space) for each in schema["fields"]}
 
-    def _known(self, name: str, space: str) -> tuple[Any, str]:
-        found: tuple[Any, str] = self._named[name if name in self._named else f"{space}.{name}"]
+    def _find_named_type(self, name: str, space: str) -> tuple[Any, str]:
+        found: tuple[Any, str] = self._trigger_name[name if name in self._trigger_name else f"{space}.{name}"]
         return found
 
     def _items(self) -> Iterator[None]:
@@ -125,15 +125,15 @@ class _Reader:
         return data
 
 
-_PLAIN: Final[Mapping[str, Callable[[_Reader], Any]]] = {
+_PLAIN: Final[Mapping[str, Callable[[_AvroReader], Any]]] = {
     "null": lambda _: None,
-    "boolean": _Reader.boolean,
-    "int": _Reader.long,
-    "long": _Reader.long,
+    "boolean": _AvroReader.boolean,
+    "int": _AvroReader.long,
+    "long": _AvroReader.long,
     "float": lambda reader: reader.number("<f"),
     "double": lambda reader: reader.number("<d"),
-    "bytes": _Reader.data,
-    "string": _Reader.text,
+    "bytes": _AvroReader.data,
+    "string": _AvroReader.text,
 }
 
 

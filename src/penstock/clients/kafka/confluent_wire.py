@@ -25,7 +25,7 @@ _MARK: Final = "is not known yet: schema "
 
 
 @dataclass(frozen=True, slots=True)
-class Writers:
+class WriterSchemas:
     """The schemas that bytes were written by, by number, and numbers of none.
 
     Of some nobody knew before a moment, which is given in milliseconds since 1970: a batch of before that knows none.
@@ -36,7 +36,7 @@ class Writers:
     since: Mapping[int, int] = field(default_factory=dict)
 
 
-def head(number: int) -> bytes:
+def schema_header(number: int) -> bytes:
     """What bytes begin with that were written by the schema of this number."""
     return ZERO + number.to_bytes(4, "big")
 
@@ -45,10 +45,10 @@ def begins_with(column: str, numbers: Iterable[int]) -> Column:
     """Whether bytes were written by one of these schemas."""
     from pyspark.sql import functions as f
 
-    return f.substring(column, 1, HEAD).isin([head(number) for number in numbers])
+    return f.substring(column, 1, HEAD).isin([schema_header(number) for number in numbers])
 
 
-def not_yet(column: str, since: Mapping[int, int]) -> Column:
+def is_not_known_yet(column: str, since: Mapping[int, int]) -> Column:
     """Whether bytes were written by a schema of which nobody knew when their batch began."""
     from pyspark.sql import functions as f
 
@@ -57,73 +57,73 @@ def not_yet(column: str, since: Mapping[int, int]) -> Column:
     return reduce(or_, early, f.lit(False))
 
 
-def asking_for_schema(column: str) -> Column:
+def request_schema(column: str) -> Column:
     """Stops the query, for the sake of a schema that nobody has asked for: `asked_for` knows it."""
     from pyspark.sql import functions as f
 
     return f.raise_error(f.concat(f.lit(_MARK), f.hex(f.substring(column, 2, 4))))
 
 
-def asking(number: int) -> str:
+def schema_request(number: int) -> str:
     """The same, said of a schema that nobody knew and somebody knows now."""
     return f"{_MARK}{number:08X}"
 
 
-def asked_for(failure: str) -> int | None:
+def requested_schema(failure: str) -> int | None:
     """The number of the schema for whose sake a query failed."""
     found = re.search(_MARK + "([0-9A-F]{8})", failure)
     return int(found[1], 16) if found else None
 
 
-def never_null(schema: str) -> str:
+def non_null_schema(schema: str) -> str:
     """The schema of what there is, where a whole value may also be null."""
     root = json.loads(schema)
-    return schema if _null_at(root) is None else json.dumps(root[1 - root.index("null")])
+    return schema if _null_index(root) is None else json.dumps(root[1 - root.index("null")])
 
 
-def or_null(schema: str, like: str) -> str:
+def make_nullable(schema: str, like: str) -> str:
     """A record whose values may also be null, if those of another may: in the same order, and by the same name."""
     root = json.loads(like)
-    if (at := _null_at(root)) is None:
+    if (at := _null_index(root)) is None:
         return schema
     names = {key: root[1 - at][key] for key in ("name", "namespace") if key in root[1 - at]}
     own = {**json.loads(schema), **names}
     return json.dumps(["null", own] if at == 0 else [own, "null"])
 
 
-def has_fields_of(schema: str, other: str) -> bool:
+def has_same_fields(schema: str, other: str) -> bool:
     """Whether two records have the same fields, of the same types; order, names and defaults are all one."""
-    one, another = (_field_types(json.loads(never_null(text))) for text in (schema, other))
+    one, another = (_field_types(json.loads(non_null_schema(text))) for text in (schema, other))
     return one is not None and one == another
 
 
 def _field_types(record: Any) -> dict[str, Any] | None:
     if not isinstance(record, dict) or record.get("type") != "record":
         return None
-    return {field["name"]: _bare(field["type"]) for field in record["fields"]}
+    return {field["name"]: _strip_type(field["type"]) for field in record["fields"]}
 
 
-def _bare(kind: Any) -> Any:
+def _strip_type(kind: Any) -> Any:
     """A type without what makes no difference to bytes that are read by their writer's schema."""
     match kind:
         case list():
-            return sorted(map(_bare, kind), key=repr)
+            return sorted(map(_strip_type, kind), key=repr)
         case {"type": str(name), **more} if not more.keys() - {"avro.java.string"}:
             return name
         case {"type": "array", "items": inner}:
-            return {**kind, "items": _bare(inner)}
+            return {**kind, "items": _strip_type(inner)}
         case {"type": "map", "values": inner}:
-            return {**kind, "values": _bare(inner)}
+            return {**kind, "values": _strip_type(inner)}
         case _:
             return kind
 
 
-def nothing_of(writers: Mapping[int, str]) -> list[bytes]:
+def null_encodings(writers: Mapping[int, str]) -> list[bytes]:
     """The bytes that say null instead of a value, by those schemas that have a word for it."""
-    found = {number: _null_at(json.loads(schema)) for number, schema in writers.items()}
-    return [head(number) + bytes([2 * at]) for number, at in found.items() if at is not None]
+    found = {number: _null_index(json.loads(schema)) for number, schema in writers.items()}
+    return [schema_header(number) + bytes([2 * at]) for number, at in found.items() if at is not None]
 
 
-def _null_at(root: Any) -> int | None:
+def _null_index(root: Any) -> int | None:
     """Where null stands in a union of it and one other type."""
     return root.index("null") if isinstance(root, list) and len(root) == 2 and "null" in root else None

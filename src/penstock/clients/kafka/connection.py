@@ -30,7 +30,7 @@ class KafkaCluster:
     inside: str | None = None
 
     @property
-    def signs_in(self) -> bool:
+    def has_sasl(self) -> bool:
         return self.security.startswith("SASL")
 
     @property
@@ -40,19 +40,19 @@ class KafkaCluster:
         encrypted = "SSL" if self.ca or self.certificate else "PLAINTEXT"
         return f"SASL_{encrypted}" if self.username is not None else encrypted
 
-    def for_spark(self) -> dict[str, str]:
+    def spark_options(self) -> dict[str, str]:
         """The options of Spark's reader and writer. Certificates go with them: an executor may be elsewhere."""
         settings = {"bootstrap.servers": self.inside or self.servers, "security.protocol": self.security}
-        if self.signs_in and self.username is not None:
+        if self.has_sasl and self.username is not None:
             settings |= {"sasl.mechanism": self._mechanism, "sasl.jaas.config": self._jaas()}
         if self.security.endswith("SSL"):
-            settings |= self._trust()
+            settings |= self._tls_settings()
         return {f"kafka.{name}": value for name, value in {**settings, **self.config}.items()}
 
-    def for_librdkafka(self) -> dict[str, str]:
+    def librdkafka_settings(self) -> dict[str, str]:
         """The settings of confluent-kafka."""
         settings = {"bootstrap.servers": self.servers, "security.protocol": self.security}
-        if self.signs_in:
+        if self.has_sasl:
             settings |= {"sasl.mechanism": self._mechanism}
             settings |= {"sasl.username": self.username or "", "sasl.password": self.password or ""}
         if self.security.endswith("SSL"):
@@ -66,10 +66,10 @@ class KafkaCluster:
 
     def _jaas(self) -> str:
         module = "scram.ScramLoginModule" if self._mechanism.startswith("SCRAM") else "plain.PlainLoginModule"
-        user, password = _quoted(self.username or ""), _quoted(self.password or "")
+        user, password = _quote_jaas(self.username or ""), _quote_jaas(self.password or "")
         return f"org.apache.kafka.common.security.{module} required username={user} password={password};"
 
-    def _trust(self) -> dict[str, str]:
+    def _tls_settings(self) -> dict[str, str]:
         settings: dict[str, str] = {}
         if self.ca is not None:
             settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _pem(self.ca)}
@@ -82,7 +82,7 @@ class KafkaCluster:
         return settings
 
 
-def _quoted(text: str) -> str:
+def _quote_jaas(text: str) -> str:
     """A text as JAAS takes it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -9,7 +9,7 @@ from penstock.keyed.operators import OP
 from penstock.sql.types.arrow_types import TYPE_NAMES, column_type, is_long_fraction
 
 
-def known_format(*known: str) -> BeforeValidator:
+def format_validator(*known: str) -> BeforeValidator:
     """A check that a word is one of these formats."""
 
     def check(value: object) -> object:
@@ -20,7 +20,7 @@ def known_format(*known: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _type(value: object) -> object:
+def _parse_type(value: object) -> object:
     found = column_type(value) if isinstance(value, str) else None
     if isinstance(value, str) and is_long_fraction(value):
         raise ValueError(
@@ -34,11 +34,11 @@ def _type(value: object) -> object:
     return found
 
 
-ColumnType = Annotated[str, BeforeValidator(_type, json_schema_input_type=str)]
+ColumnType = Annotated[str, BeforeValidator(_parse_type, json_schema_input_type=str)]
 """A type of Arrow or SQL, which becomes one of Spark."""
 
 
-def _sound(schema: dict[str, str]) -> dict[str, str]:
+def _check_schema(schema: dict[str, str]) -> dict[str, str]:
     refuse_duplicates(schema)
     kind = next((kind for name, kind in schema.items() if name.casefold() == OP), "STRING")
     if kind.upper() != "STRING":
@@ -46,16 +46,16 @@ def _sound(schema: dict[str, str]) -> dict[str, str]:
     return schema
 
 
-Schema = Annotated[dict[str, ColumnType], AfterValidator(_sound)]
+Schema = Annotated[dict[str, ColumnType], AfterValidator(_check_schema)]
 """Columns, and their types."""
 
 
-def _text(value: object) -> object:
+def _number_to_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 BEGINNING: Final = TextPattern(
     r"(earliest|latest|[0-9]+)", "a topic is read from `earliest`, `latest`, or a time in milliseconds since 1970"
 )
-Beginning = Annotated[str, BeforeValidator(_text, json_schema_input_type=str | int), BEGINNING]
+Beginning = Annotated[str, BeforeValidator(_number_to_text, json_schema_input_type=str | int), BEGINNING]
 """Where to begin with a topic."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.files.text_columns import texts_schema
-from penstock.clients.int256.derived import Made
-from penstock.clients.int256.register import know_wide_numbers
+from penstock.clients.int256.derived import DerivedColumn
+from penstock.clients.int256.register import register_int256
 from penstock.clients.jvm.strict_json import checked_json, json_fault, json_row
-from penstock.clients.jvm.try_eval import tried
-from penstock.clients.kafka.confluent_wire import Writers
-from penstock.clients.kafka.tombstone_keys import UNREADABLE, key_read
-from penstock.clients.rows.reserved_columns import wrong_names
+from penstock.clients.jvm.try_eval import try_column
+from penstock.clients.kafka.confluent_wire import WriterSchemas
+from penstock.clients.kafka.tombstone_keys import UNREADABLE, decode_key
+from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.keyed.operators import OP, ORDER
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import conversion_function, parse_wide_type
@@ -60,7 +60,7 @@ FAULTS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedValue:
     """A value as a struct of columns, whether that is plainly sound, and else what is wrong: one of `FAULTS`, or null.
 
     Most records are sound, and nothing more should be asked of them. Where values stand in an envelope, that is decoded
@@ -72,25 +72,25 @@ class Decoded:
     fault: Column
     envelope: Column | None = None
     operation: Column | None = None
-    made: Mapping[str, Made] = field(default_factory=dict)
+    made: Mapping[str, DerivedColumn] = field(default_factory=dict)
     """The columns that are made of what a value has under their name."""
     absent: Column | None = None
     """Whether the value says that there is none."""
 
 
-def json_value(columns: Mapping[str, str]) -> Decoded:
+def json_value(columns: Mapping[str, str]) -> DecodedValue:
     """JSON objects. A field that is not there is null; one that does not fit its type is a fault."""
-    return _json(_fields(columns), VALUE, _made_of_text(columns))
+    return _json(_fields(columns), VALUE, _derive_from_text(columns))
 
 
-def json_in_envelope(columns: Mapping[str, str]) -> Decoded:
+def json_envelope_value(columns: Mapping[str, str]) -> DecodedValue:
     """JSON objects as Debezium wraps them, with their schema or without."""
     row = f"STRUCT<{_fields(columns)}>"
     schema = f"before {row}, after {row}, op STRING"
-    return out_of_envelope(_json(schema, ENVELOPE, _made_of_text(columns), envelope=True))
+    return unwrap_envelope(_json(schema, ENVELOPE, _derive_from_text(columns), envelope=True))
 
 
-def out_of_envelope(whole: Decoded) -> Decoded:
+def unwrap_envelope(whole: DecodedValue) -> DecodedValue:
     """The row in an envelope that is found in `ENVELOPE`: before a delete, and after anything else."""
     from pyspark.sql import functions as f
 
@@ -102,7 +102,7 @@ def out_of_envelope(whole: Decoded) -> Decoded:
         whole.fault,
         f.when(said.isNotNull() & operation.isNull(), "unknown-operation").when(f.col(VALUE).isNull(), "no-row"),
     )
-    return Decoded(value, sound, fault, whole.value, f.coalesce(operation, f.lit("i")), whole.made, whole.absent)
+    return DecodedValue(value, sound, fault, whole.value, f.coalesce(operation, f.lit("i")), whole.made, whole.absent)
 
 
 def _fields(columns: Mapping[str, str]) -> str:
@@ -113,25 +113,25 @@ def _fields(columns: Mapping[str, str]) -> str:
     )
 
 
-def _made_of_text(columns: Mapping[str, str]) -> dict[str, Made]:
+def _derive_from_text(columns: Mapping[str, str]) -> dict[str, DerivedColumn]:
     kinds = {name: kind for name, text in columns.items() if (kind := parse_wide_type(text)) is not None}
-    return {name: Made(conversion_function(kind), kind) for name, kind in kinds.items()}
+    return {name: DerivedColumn(conversion_function(kind), kind) for name, kind in kinds.items()}
 
 
-def _json(schema: str, at: str, made: Mapping[str, Made], *, envelope: bool = False) -> Decoded:
+def _json(schema: str, at: str, made: Mapping[str, DerivedColumn], *, envelope: bool = False) -> DecodedValue:
     """A value as a struct that is found in the column `at`. What a schema registry has put before it is passed over."""
     from pyspark.sql import functions as f
 
     value = json_row(f.col("value"), schema, registry=True, envelope=envelope)
     fault = f.coalesce(json_fault(f.col("value"), schema, registry=True, envelope=envelope), f.lit("field-mismatch"))
-    return Decoded(value, f.col(at).isNotNull(), f.when(f.col(at).isNull(), fault), made=made)
+    return DecodedValue(value, f.col(at).isNotNull(), f.when(f.col(at).isNull(), fault), made=made)
 
 
-def raw_value() -> Decoded:
+def raw_value() -> DecodedValue:
     """The bytes themselves, as the one column `value`."""
     from pyspark.sql import functions as f
 
-    return Decoded(f.struct(f.col("value").alias("value")), f.lit(False), f.lit(None).cast("string"))
+    return DecodedValue(f.struct(f.col("value").alias("value")), f.lit(False), f.lit(None).cast("string"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +141,13 @@ class Shape:
     key: Sequence[str] = ()
     operation: bool = False
     metadata: bool = False
-    key_schemas: Writers | None = None
+    key_schemas: WriterSchemas | None = None
     """Those of keys in Avro; None if they cannot be asked for."""
     topic: str = ""
     """Where they come from."""
 
     @property
-    def taken(self) -> frozenset[str]:
+    def reserved_names(self) -> frozenset[str]:
         """The names that columns of the value cannot have."""
         return frozenset(METADATA if self.metadata else ())
 
@@ -164,7 +164,9 @@ def json_columns(records: DataFrame) -> dict[str, str]:
     }
 
 
-def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: Sequence[str] = ()) -> DataFrame:
+def decode_records(
+    records: DataFrame, decoded: DecodedValue, shape: Shape, fault: str, kept: Sequence[str] = ()
+) -> DataFrame:
     """The rows of records, with what is wrong with each in the column `fault`, and with these columns of theirs."""
     from pyspark.sql import functions as f
 
@@ -173,7 +175,7 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
     fields: Any = records.select(decoded.value.alias(VALUE)).schema[0].dataType
     said = _operation() if decoded.operation is None else decoded.operation
     types = {field.name: field.dataType for field in fields}
-    if wrong_ones := wrong_names(types, f"topic `{shape.topic}`", RENAMING, shape.taken):
+    if wrong_ones := invalid_names_error(types, f"topic `{shape.topic}`", RENAMING, shape.reserved_names):
         raise wrong_ones
     made = {name: how for name, how in decoded.made.items() if name in types}
     gone = f.col("value").isNull() | (f.length("value") == 0)
@@ -184,14 +186,14 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
     without_value = f.when(gone, "no-value")
     if deletes:
         identifying = {name: kind for part in shape.key for name, kind in types.items() if name.lower() == part.lower()}
-        key = key_read(identifying if len(identifying) == len(shape.key) else {}, made, shape.key_schemas)
+        key = decode_key(identifying if len(identifying) == len(shape.key) else {}, made, shape.key_schemas)
         without_value = f.when(gone & f.col("key").isNull(), "no-value").when(gone, key.fault)
         keys = key.columns
     wrong = f.when(~decoded.sound, without_value.when(~gone, decoded.fault))
     if shape.operation and decoded.operation is None:
         wrong = f.coalesce(wrong, f.when(said.isNull(), "unknown-operation"))
     if made:
-        know_wide_numbers(records.sparkSession)
+        register_int256(records.sparkSession)
 
     def column(name: str) -> Column:
         read = f.col(f"{VALUE}.{quote_spark_identifier(name)}")
@@ -209,12 +211,12 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
     return records.withColumn(VALUE, decoded.value).select(*columns, wrong.alias(fault), *kept)
 
 
-def placed(records: DataFrame, condition: str) -> DataFrame:
+def filter_by_metadata(records: DataFrame, condition: str) -> DataFrame:
     """The records whose place and time meet a condition. Where it cannot be told, they stay."""
     from pyspark.sql import functions as f
 
     found = records.withColumns({name: f.col(of) for name, of in METADATA.items()})
-    return found.where(f.coalesce(tried(f.expr(condition)), f.lit(True))).drop(*METADATA)
+    return found.where(f.coalesce(try_column(f.expr(condition)), f.lit(True))).drop(*METADATA)
 
 
 def _operation() -> Column:
@@ -242,7 +244,7 @@ def with_origin(records: DataFrame, name: str) -> DataFrame:
     return records.withColumn(name, whole)
 
 
-def in_order(records: DataFrame) -> DataFrame:
+def add_order(records: DataFrame) -> DataFrame:
     """The records with the columns of `ORDER`: by partition, and in it by offset."""
     from pyspark.sql import functions as f
 

@@ -36,7 +36,7 @@ def lag_of(
     """Every partition of the topics. A group that has told nothing yet is where it has `begun`, or else has all records
     before it, and so has one that was farther than a partition goes now: that was made anew."""
     names = list(topics)
-    begins, ends, read = admin.ends(names, earliest=True), admin.ends(names), admin.committed(group, names)
+    begins, ends, read = admin.ends(names, earliest=True), admin.ends(names), admin.committed_offsets(group, names)
     reached = {place: read.get(place, begun.get(place, 0)) for place in ends}
     behind = {place: begins[place] if at > ends[place] else max(at, begins[place]) for place, at in reached.items()}
     waiting = {place: position for place, position in behind.items() if position < ends[place]}

@@ -12,19 +12,19 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.clients.int256.avro import as_read, fields_of
-from penstock.clients.int256.derived import Made
+from penstock.clients.int256.avro import int256_fields, readable_schema
+from penstock.clients.int256.derived import DerivedColumn
 from penstock.clients.jvm.strict_json import checked_json
-from penstock.clients.jvm.try_eval import tried
+from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.kafka.confluent_wire import (
     HEAD,
     ZERO,
-    Writers,
-    asking_for_schema,
+    WriterSchemas,
     begins_with,
-    head,
-    never_null,
-    not_yet,
+    is_not_known_yet,
+    non_null_schema,
+    request_schema,
+    schema_header,
 )
 
 if TYPE_CHECKING:
@@ -36,14 +36,16 @@ _SIMPLE: Final = frozenset({"string", "bytes", "int", "long", "float", "double",
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRead:
+class DecodedKey:
     """The columns that a key tells, by name, null where it does not, and what is wrong with it: a code, or null."""
 
     columns: Mapping[str, Column]
     fault: Column
 
 
-def key_read(types: Mapping[str, DataType], made: Mapping[str, Made], schemas: Writers | None) -> KeyRead:
+def decode_key(
+    types: Mapping[str, DataType], made: Mapping[str, DerivedColumn], schemas: WriterSchemas | None
+) -> DecodedKey:
     """The columns of a key, whose types are given in its order. A row that has not got them all has no key.
 
     Without `schemas`, keys of a registry cannot be read. With them, a key whose schema is new stops the query.
@@ -51,25 +53,25 @@ def key_read(types: Mapping[str, DataType], made: Mapping[str, Made], schemas: W
     from pyspark.sql import functions as f
 
     if not types:
-        return KeyRead({}, f.lit(UNREADABLE))
-    known = Writers({}) if schemas is None else schemas
+        return DecodedKey({}, f.lit(UNREADABLE))
+    known = WriterSchemas({}) if schemas is None else schemas
     of_registry = f.substring("key", 1, 1) == f.lit(ZERO)
     texts, fields = _texts(list(types)), _fields(list(types), known)
     columns = {
-        name: f.when(of_registry, _in_avro(name, kind, made.get(name), fields)).otherwise(
-            _as_column(texts[name], kind, made.get(name))
+        name: f.when(of_registry, _avro_column(name, kind, made.get(name), fields)).otherwise(
+            _cast_text(texts[name], kind, made.get(name))
         )
         for name, kind in types.items()
     }
     fault = f.when(reduce(or_, (column.isNull() for column in columns.values())), UNREADABLE)
     if schemas is not None:
         told = begins_with("key", [*known.writers, *known.unknown])
-        fault = f.when(of_registry & (f.length("key") > HEAD) & ~told, asking_for_schema("key")).otherwise(fault)
-        fault = f.when(not_yet("key", known.since), UNREADABLE).otherwise(fault) if known.since else fault
-    return KeyRead(columns, fault)
+        fault = f.when(of_registry & (f.length("key") > HEAD) & ~told, request_schema("key")).otherwise(fault)
+        fault = f.when(is_not_known_yet("key", known.since), UNREADABLE).otherwise(fault) if known.since else fault
+    return DecodedKey(columns, fault)
 
 
-def _as_column(text: Column, kind: DataType, made: Made | None) -> Column:
+def _cast_text(text: Column, kind: DataType, made: DerivedColumn | None) -> Column:
     """A text as a column of this type, null if it is none. Spark would pass over what is no letter around a number."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
@@ -82,7 +84,7 @@ def _as_column(text: Column, kind: DataType, made: Made | None) -> Column:
         return f.lit(None).cast(kind)
     if isinstance(kind, StringType):
         return f.when(f.is_valid_utf8(text), text)
-    return f.when(f.is_valid_utf8(text) & ~text.rlike(r"\p{Cntrl}"), tried(text.cast(kind)))
+    return f.when(f.is_valid_utf8(text) & ~text.rlike(r"\p{Cntrl}"), try_column(text.cast(kind)))
 
 
 def _texts(names: Sequence[str]) -> dict[str, Column]:
@@ -111,10 +113,10 @@ class _Field:
 
     begins: Column
     read: Column
-    carried: Made | None
+    carried: DerivedColumn | None
 
 
-def _fields(names: Sequence[str], schemas: Writers) -> dict[str, list[_Field]]:
+def _fields(names: Sequence[str], schemas: WriterSchemas) -> dict[str, list[_Field]]:
     """By column, what the keys of each schema have for it: a field of that name, or the only one is the whole key."""
     from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
@@ -122,26 +124,26 @@ def _fields(names: Sequence[str], schemas: Writers) -> dict[str, list[_Field]]:
     found: dict[str, list[_Field]] = {name: [] for name in names}
     body = f.expr(f"substring(key, {HEAD + 1})")
     for number, writer in schemas.writers.items():
-        begins = f.substring("key", 1, HEAD) == f.lit(head(number))
-        root = json.loads(never_null(writer))
-        wanted = _wanted(root, names)
+        begins = f.substring("key", 1, HEAD) == f.lit(schema_header(number))
+        root = json.loads(non_null_schema(writer))
+        wanted = _select_key_schema(root, names)
         if wanted is None:
             continue
-        options = {"mode": "FAILFAST", "avroSchema": as_read(json.dumps(wanted))}
-        whole = tried(from_avro(body, writer, options))
+        options = {"mode": "FAILFAST", "avroSchema": readable_schema(json.dumps(wanted))}
+        whole = try_column(from_avro(body, writer, options))
         if not isinstance(wanted, dict) or wanted.get("type") != "record":
             found[names[0]].append(_Field(begins, whole, None))
             continue
-        carried = fields_of(json.dumps(wanted))
+        carried = int256_fields(json.dumps(wanted))
         for field in wanted["fields"]:
             name = next(name for name in names if name.lower() == field["name"].lower())
             how = carried.get(field["name"])
-            made = None if how is None else Made(how.function, how.kind, how.scale)
+            made = None if how is None else DerivedColumn(how.function, how.kind, how.scale)
             found[name].append(_Field(begins, whole[field["name"]], made))
     return found
 
 
-def _wanted(root: Any, names: Sequence[str]) -> Any | None:
+def _select_key_schema(root: Any, names: Sequence[str]) -> Any | None:
     """What of a key's schema is read: the fields of the primary key, or all of it. None if that is not there."""
     if isinstance(root, dict) and root.get("type") == "record":
         lower = [name.lower() for name in names]
@@ -165,14 +167,16 @@ def _is_simple(schema: Any) -> bool:
             return False
 
 
-def _in_avro(name: str, kind: DataType, made: Made | None, fields: Mapping[str, Sequence[_Field]]) -> Column:
+def _avro_column(
+    name: str, kind: DataType, made: DerivedColumn | None, fields: Mapping[str, Sequence[_Field]]
+) -> Column:
     """A column out of Avro, each key by its own schema."""
     from pyspark.sql import functions as f
 
     column = f.lit(None)
     for field in fields[name]:
         if field.carried is None:
-            value = _as_column(field.read.cast("string"), kind, made)
+            value = _cast_text(field.read.cast("string"), kind, made)
         elif made is not None and made.kind == field.carried.kind:
             value = field.carried.of(field.read)
         else:

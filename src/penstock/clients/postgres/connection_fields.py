@@ -22,7 +22,7 @@ class Login(FrozenModel):
     sslmode: SslMode | None = None
     """How the connection is secured."""
 
-    def entering(self, usual: PostgresServer) -> PostgresServer:
+    def override_server(self, usual: PostgresServer) -> PostgresServer:
         """The usual server, with what is said here in place of its own."""
         said = {
             "host": self.host,
@@ -32,10 +32,10 @@ class Login(FrozenModel):
             "database": self.database,
             "sslmode": self.sslmode,
         }
-        return usual.changed({name: value for name, value in said.items() if value is not None})
+        return usual.with_settings({name: value for name, value in said.items() if value is not None})
 
 
-class Address(FrozenModel):
+class PostgresAddress(FrozenModel):
     """A server, and as whom it is entered, for those that no settings are for."""
 
     host: str = "127.0.0.1"

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _LOOK_MS: Final = 200
 _READ: Final = 1
 _WRITE: Final = 2
-_OPEN: Final[WeakSet[Watched]] = WeakSet()
+_OPEN: Final[WeakSet[WatchedConnection]] = WeakSet()
 Answer = TypeVar("Answer")
 
 
-class Watched(psycopg.Connection[tuple[Any, ...]]):
+class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection of psycopg, which is given up where nobody is at work for it."""
 
     server: PostgresServer | None = None
@@ -80,15 +80,15 @@ class Watched(psycopg.Connection[tuple[Any, ...]]):
         raise psycopg.OperationalError(why)
 
 
-def entered(server: PostgresServer, **options: Any) -> Watched:
+def open_connection(server: PostgresServer, **options: Any) -> WatchedConnection:
     """A new connection."""
-    connection = Watched.connect(**server.address, **options)
+    connection = WatchedConnection.connect(**server.address, **options)
     connection.server = server
     _OPEN.add(connection)
     return connection
 
 
-def let_go(server: PostgresServer) -> None:
+def cancel_waits(server: PostgresServer) -> None:
     """Give up everything that is waited for from a server now."""
     for connection in list(_OPEN):
         if connection.server == server:

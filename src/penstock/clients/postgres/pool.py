@@ -21,13 +21,13 @@ os.register_at_fork(after_in_child=_WAITING.clear)
 
 
 @contextmanager
-def kept(server: PostgresServer) -> Iterator[Database]:
+def pooled_connection(server: PostgresServer) -> Iterator[Database]:
     """A connection as of `connected`, that waits for the next one who asks if all went well with it."""
     from psycopg.pq import TransactionStatus
 
-    db = _waiting(server) or server.entered()
+    db = _pop_waiting(server) or server.open_connection()
     try:
-        with server.in_our_words():
+        with server.translate_errors():
             yield db
     except BaseException:
         db.close()
@@ -38,7 +38,7 @@ def kept(server: PostgresServer) -> Iterator[Database]:
         db.close()
 
 
-def _waiting(server: PostgresServer) -> Database | None:
+def _pop_waiting(server: PostgresServer) -> Database | None:
     """One that waits, and still answers: the server may have started again, or stand still."""
     while True:
         try:

@@ -80,26 +80,26 @@ class PostgresServer:
             "sslrootcert": self.sslrootcert,
         }
 
-    def let_go(self) -> None:
+    def cancel(self) -> None:
         """Give up what this process waits for from the server; whoever waits gets an error."""
         from penstock.clients.postgres import liveness
 
-        liveness.let_go(self)
+        liveness.cancel_waits(self)
 
-    def changed(self, said: Mapping[str, Any]) -> PostgresServer:
+    def with_settings(self, said: Mapping[str, Any]) -> PostgresServer:
         """The server with other settings in place of its own."""
         return replace(self, **said)
 
     @contextmanager
-    def connected(self) -> Iterator[Database]:
+    def connect(self) -> Iterator[Database]:
         """A connection in which every statement stands by itself, unless a transaction is begun.
 
         What goes wrong with it is raised in our own words.
         """
-        with self.entered() as connection, self.in_our_words():
+        with self.open_connection() as connection, self.translate_errors():
             yield connection
 
-    def entered(self, *, replicating: bool = False) -> Database:
+    def open_connection(self, *, replicating: bool = False) -> Database:
         """A new connection, for statements or, if it is `replicating`, for commands of replication."""
         try:
             import psycopg
@@ -115,7 +115,7 @@ class PostgresServer:
         if replicating:
             options += " -c idle_in_transaction_session_timeout=0"
         try:
-            return liveness.entered(
+            return liveness.open_connection(
                 self,
                 connect_timeout=self.patience_seconds,
                 application_name="penstock",
@@ -128,19 +128,19 @@ class PostgresServer:
                 **_ALIVE,
             )
         except psycopg.Error as error:
-            raise self._not_connected(error) from error
+            raise self._connection_error(error) from error
 
     @contextmanager
-    def in_our_words(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         import psycopg
 
         try:
             yield
         except psycopg.Error as error:
             lost = isinstance(error, psycopg.OperationalError)
-            raise self.failure(error.sqlstate or ("08000" if lost else "XX000"), _words(error)) from error
+            raise self.failure(error.sqlstate or ("08000" if lost else "XX000"), _error_text(error)) from error
 
-    def _not_connected(self, error: psycopg.Error) -> ServiceError:
+    def _connection_error(self, error: psycopg.Error) -> ServiceError:
         said = " ".join(str(error).split()).removeprefix("connection failed: ")
         if (error.pgconn is not None and error.pgconn.needs_password) or any(word in said for word in _FINAL):
             hint = (
@@ -164,7 +164,7 @@ class PostgresServer:
         return ServiceError("database-refused", f"{self}: {said}", hint=_LACKING.get(state))
 
 
-def _words(error: psycopg.Error) -> str:
+def _error_text(error: psycopg.Error) -> str:
     """What the server said, in one line, with the column or the row that it is about."""
     diagnostic = error.diag
     said = [diagnostic.message_primary or " ".join(str(error).split()), diagnostic.message_detail, diagnostic.context]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.clients.int256.columns import wide_kind
+from penstock.clients.int256.columns import int256_kind
 from penstock.errors import ServiceError
 from penstock.sql.types.int256 import is_decimal
 from penstock.sql.types.wide_decimals import SPARK_DIGITS, decimal_sizes
@@ -23,29 +23,29 @@ LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('penstock'))"
 """Of several that make a table at once, PostgreSQL lets one fail, also with IF NOT EXISTS."""
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def listed(names: Iterable[str]) -> str:
-    return ", ".join(map(quoted, names))
+def quote_names(names: Iterable[str]) -> str:
+    return ", ".join(map(quote_identifier, names))
 
 
 @dataclass(frozen=True, slots=True)
-class TableName:
+class QualifiedTable:
     schema: str
     name: str
 
     def __str__(self) -> str:
-        return f"{quoted(self.schema)}.{quoted(self.name)}"
+        return f"{quote_identifier(self.schema)}.{quote_identifier(self.name)}"
 
     @property
-    def among_parameters(self) -> str:
+    def parameter_safe(self) -> str:
         """As it stands in a statement that has parameters."""
         return str(self).replace("%", "%%")
 
-    def beside(self, name: str) -> TableName:
-        return TableName(self.schema, name)
+    def sibling(self, name: str) -> QualifiedTable:
+        return QualifiedTable(self.schema, name)
 
 
 _TYPES: Final[Mapping[str, str]] = {
@@ -68,7 +68,7 @@ _NESTED: Final = ("struct", "array", "map", "variant")
 def postgres_type(kind: DataType) -> str:
     """The type of a column for values of a type of Spark."""
     spoken = kind.simpleString()
-    if (wide := wide_kind(kind)) is not None:
+    if (wide := int256_kind(kind)) is not None:
         return "numeric({},{})".format(*decimal_sizes(wide)) if is_decimal(wide) else "numeric(78,0)"
     if spoken.startswith("decimal("):
         return spoken.replace("decimal", "numeric")
@@ -93,7 +93,7 @@ def wanted_columns(schema: StructType, without: Sequence[str]) -> dict[str, str]
     return found
 
 
-def columns_of(db: Database, table: TableName) -> dict[str, str]:
+def columns_of(db: Database, table: QualifiedTable) -> dict[str, str]:
     """The columns of a table and their types, none if there is no such table."""
     found = db.execute(
         "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
@@ -105,39 +105,41 @@ def columns_of(db: Database, table: TableName) -> dict[str, str]:
 
 def make_schema(db: Database, name: str) -> None:
     """Make a schema unless it is there. To ask for one that is there takes a right that nobody else needs."""
-    if db.execute("SELECT to_regnamespace(%s)", (quoted(name),)).fetchone() == (None,):
-        db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name)}")
+    if db.execute("SELECT to_regnamespace(%s)", (quote_identifier(name),)).fetchone() == (None,):
+        db.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(name)}")
 
 
-def create(db: Database, table: TableName, columns: Mapping[str, str], key: Sequence[str]) -> None:
-    each = [f"{quoted(name)} {kind}" for name, kind in columns.items()]
-    primary = [f"PRIMARY KEY ({listed(key)})"] if key else []
+def create_table(db: Database, table: QualifiedTable, columns: Mapping[str, str], key: Sequence[str]) -> None:
+    each = [f"{quote_identifier(name)} {kind}" for name, kind in columns.items()]
+    primary = [f"PRIMARY KEY ({quote_names(key)})"] if key else []
     with db.transaction():
         db.execute(LOCK)
         make_schema(db, table.schema)
         db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(each + primary)})")
 
 
-def addition(table: TableName, columns: Mapping[str, str], unless: str = "") -> str:
+def add_columns_sql(table: QualifiedTable, columns: Mapping[str, str], unless: str = "") -> str:
     """The statement that gives a table more columns."""
-    return f"ALTER TABLE {table} " + ", ".join(f"ADD COLUMN {unless}{quoted(n)} {kind}" for n, kind in columns.items())
+    return f"ALTER TABLE {table} " + ", ".join(
+        f"ADD COLUMN {unless}{quote_identifier(n)} {kind}" for n, kind in columns.items()
+    )
 
 
-def check_types(db: Database, table: TableName, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
+def check_types(db: Database, table: QualifiedTable, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
     """Refuse a table with a column that cannot hold every value that may come. A value that does not meet the
     constraints of a domain is a row that is not taken."""
     enums = _enums(db, table) if "text" in wanted.values() else frozenset()
     below = {**there, **domains(db, table)}
     for name, kind in wanted.items():
-        if name in there and not (kind == "text" and name in enums) and not holds(below[name], kind):
+        if name in there and not (kind == "text" and name in enums) and not can_hold(below[name], kind):
             raise ServiceError(
                 "table-mismatch",
                 f"column `{name}` of {table} is {there[name]}, which does not hold every {kind}",
-                hint=f"ALTER TABLE {table} ALTER COLUMN {quoted(name)} TYPE {kind}",
+                hint=f"ALTER TABLE {table} ALTER COLUMN {quote_identifier(name)} TYPE {kind}",
             )
 
 
-def _enums(db: Database, table: TableName) -> frozenset[str]:
+def _enums(db: Database, table: QualifiedTable) -> frozenset[str]:
     """The columns that hold one of some words."""
     found = db.execute(
         "SELECT attname::text FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid"
@@ -147,7 +149,7 @@ def _enums(db: Database, table: TableName) -> frozenset[str]:
     return frozenset(name for (name,) in found)
 
 
-def domains(db: Database, table: TableName) -> dict[str, str]:
+def domains(db: Database, table: QualifiedTable) -> dict[str, str]:
     """The columns whose types are domains, and the types below those."""
     found = db.execute(
         "WITH RECURSIVE below AS ("
@@ -160,7 +162,7 @@ def domains(db: Database, table: TableName) -> dict[str, str]:
     return dict(found.fetchall())
 
 
-def check_key(db: Database, table: TableName, key: Sequence[str]) -> None:
+def check_key(db: Database, table: QualifiedTable, key: Sequence[str]) -> None:
     """Refuse a table in which the key may stand twice, or be null."""
     unique = db.execute(
         "SELECT array_agg(attname::text) FROM pg_index"
@@ -173,7 +175,7 @@ def check_key(db: Database, table: TableName, key: Sequence[str]) -> None:
         raise ServiceError(
             "table-mismatch",
             f"{table} has no unique index over the primary key ({', '.join(key)}), without nulls",
-            hint=f"ALTER TABLE {table} ADD PRIMARY KEY ({listed(key)})",
+            hint=f"ALTER TABLE {table} ADD PRIMARY KEY ({quote_names(key)})",
         )
 
 
@@ -199,7 +201,7 @@ _WIDER: Final[Mapping[str, frozenset[str]]] = {
 _WHOLE_DIGITS: Final[Mapping[str, int]] = {"smallint": 5, "integer": 10, "bigint": 19}
 
 
-def holds(there: str, kind: str) -> bool:
+def can_hold(there: str, kind: str) -> bool:
     """Whether a column of one type holds what is written as another. Texts may be refused one by one."""
     if there == kind or there in _WIDER.get(kind, ()):
         return True
@@ -207,13 +209,13 @@ def holds(there: str, kind: str) -> bool:
         return there.startswith("character")
     if kind.startswith("numeric(") and there == "numeric":
         return True
-    room, needed = _room(there), _room(kind)
+    room, needed = _digits(there), _digits(kind)
     if needed is not None and needed[1] and sum(needed) > SPARK_DIGITS and there == "text":
         return True  # tables of rows that had such decimals as text keep every digit
     return there.startswith("numeric(") and room is not None and needed is not None and _fits(needed, room)
 
 
-def _room(kind: str) -> tuple[int, int] | None:
+def _digits(kind: str) -> tuple[int, int] | None:
     """How many digits a number has before and behind its point."""
     if digits := _DIGITS.fullmatch(kind):
         return int(digits[1]) - int(digits[2]), int(digits[2])

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from penstock.clients.http.auth import Address, apart, credentials, message_of
+from penstock.clients.http.auth import ServiceAddress, credentials, message_of, split_credentials
 from penstock.clients.registry.columns import columns_of, key_of
-from penstock.clients.registry.references import made_whole
+from penstock.clients.registry.references import inline_references
 from penstock.errors import ServiceError
 from penstock.sql.types.columns import Columns
 
@@ -21,7 +21,7 @@ _PASSING: Final = (408, 429)
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredSchema:
     """A schema as a registry has it, with the number by which records name it."""
 
     number: int
@@ -30,7 +30,7 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SubjectRows:
     """The columns of rows, None where their schema does not tell, and those of them that identify a row."""
 
     columns: Columns | None
@@ -48,28 +48,28 @@ class Registry:
     said_in: str = "runtime.schema_registry"
     """Where somebody can say all this."""
 
-    def rows(self, subject: str, version: int | str = "latest") -> Rows:
+    def rows(self, subject: str, version: int | str = "latest") -> SubjectRows:
         """What a subject's schema says of its rows.
 
         A subject that is not there raises LookupError, a schema that is none ValueError, a registry that does not
         answer ServiceError.
         """
         found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
-        text, form = self._whole(found), str(found.get("schemaType") or "AVRO").lower()
-        return Rows(columns_of(text, form), key_of(text) if form == "avro" else ())
+        text, form = self._resolve_text(found), str(found.get("schemaType") or "AVRO").lower()
+        return SubjectRows(columns_of(text, form), key_of(text) if form == "avro" else ())
 
-    def versions(self, subject: str) -> dict[int, Registered]:
+    def versions(self, subject: str) -> dict[int, RegisteredSchema]:
         """Every schema that a subject has had. LookupError if there is no such subject."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
         found = {int(version): self._get(f"{path}/{version}") for version in self._get(path)}
-        return {version: self._registered(int(told["id"]), told) for version, told in found.items()}
+        return {version: self._parse_schema(int(told["id"]), told) for version, told in found.items()}
 
-    def schema(self, number: int) -> Registered:
+    def schema(self, number: int) -> RegisteredSchema:
         """A schema by its number. LookupError if there is none, or the registry says that there never could be."""
-        return self._registered(number, self._ask(f"/schemas/ids/{number}", absent=(400, 404, 406, 422)))
+        return self._parse_schema(number, self._ask(f"/schemas/ids/{number}", absent=(400, 404, 406, 422)))
 
-    def _registered(self, number: int, told: Mapping[str, Any]) -> Registered:
-        return Registered(number, self._whole(told), str(told.get("schemaType") or "AVRO"))
+    def _parse_schema(self, number: int, told: Mapping[str, Any]) -> RegisteredSchema:
+        return RegisteredSchema(number, self._resolve_text(told), str(told.get("schemaType") or "AVRO"))
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
         """Make a schema the newest of a subject, unless it is there already; its number.
@@ -86,13 +86,13 @@ class Registry:
         except LookupError:
             return None
 
-    def latest(self, subject: str) -> Registered | None:
+    def latest(self, subject: str) -> RegisteredSchema | None:
         """The same with its number, and whole."""
         try:
             found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
         except LookupError:
             return None
-        return self._registered(int(found["id"]), found)
+        return self._parse_schema(int(found["id"]), found)
 
     def compatibility(self, subject: str) -> str | None:
         """Which changes a subject allows, if that is said of it by itself."""
@@ -115,12 +115,12 @@ class Registry:
             return ()
         return tuple(map(str, told.get("messages") or ())) or ("the registry gives no reason",)
 
-    def _whole(self, told: Mapping[str, Any]) -> str:
+    def _resolve_text(self, told: Mapping[str, Any]) -> str:
         """The text of a schema, with the types in it that it has from other subjects."""
-        others = self._referred(told) if str(told.get("schemaType") or "AVRO") == "AVRO" else {}
-        return made_whole(str(told["schema"]), others.values())
+        others = self._fetch_references(told) if str(told.get("schemaType") or "AVRO") == "AVRO" else {}
+        return inline_references(str(told["schema"]), others.values())
 
-    def _referred(self, told: Mapping[str, Any]) -> dict[tuple[str, int], str]:
+    def _fetch_references(self, told: Mapping[str, Any]) -> dict[tuple[str, int], str]:
         """The schemas that one refers to, and those that they refer to, by subject and version."""
         found: dict[tuple[str, int], str] = {}
         left = list(told.get("references") or ())
@@ -147,7 +147,7 @@ class Registry:
         """`absent` are the answers that say that there is no such thing."""
         failures: list[str] = []
         data = None if body is None else json.dumps(body).encode()
-        for known in map(apart, self.urls):
+        for known in map(split_credentials, self.urls):
             url = known.url
             trust = self._trust(url)
             try:
@@ -173,7 +173,7 @@ class Registry:
         text = f"the schema registry cannot be asked: {'; '.join(failures)}"
         raise ServiceError("unreachable", text, hint=f"see `{self.said_in}`", retriable=True)
 
-    def _headers(self, known: Address) -> dict[str, str]:
+    def _headers(self, known: ServiceAddress) -> dict[str, str]:
         kind = "application/vnd.schemaregistry.v1+json"
         own = {"Accept": f"{kind}, application/json", "Content-Type": kind}
         named = (known.username, known.password) if self.username is None else (self.username, self.password)

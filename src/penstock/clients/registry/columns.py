@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from penstock.clients.int256.avro import wide_decimal
+from penstock.clients.int256.avro import int256_decimal
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Column, Columns
 from penstock.sql.types.wide_decimals import SPARK_DIGITS
@@ -27,7 +27,7 @@ def columns_of(definition: str, form: str) -> Columns | None:
         return None
     try:
         schema = json.loads(definition)
-        return _distinct(_columns(_record(schema) if form == "avro" else schema, form))
+        return _check_distinct(_columns(_record(schema) if form == "avro" else schema, form))
     except json.JSONDecodeError as error:
         raise ValueError(f"the definition is not JSON: {error}") from None
     except RecursionError:
@@ -54,7 +54,7 @@ def _record(schema: Any) -> Any:
             return schema
 
 
-def _distinct(columns: Columns) -> Columns:
+def _check_distinct(columns: Columns) -> Columns:
     seen: set[str] = set()
     for column in columns:
         if column.name.casefold() in seen:
@@ -80,7 +80,7 @@ def _is_field(field: Any) -> bool:
 
 
 def _column_type(schema: Any) -> str | None:
-    wide = wide_decimal(schema)
+    wide = int256_decimal(schema)
     return _avro_type(schema) if wide is None else wide.type
 
 
@@ -98,9 +98,9 @@ def _avro_type(schema: Any) -> str | None:
         case {"logicalType": str(logical)} if logical in _AVRO_LOGICAL:
             return _AVRO_LOGICAL[logical]
         case {"type": "array", "items": items}:
-            return _wrapped("ARRAY<{}>", _avro_type(items))
+            return _format_type("ARRAY<{}>", _avro_type(items))
         case {"type": "map", "values": values}:
-            return _wrapped("MAP<STRING, {}>", _avro_type(values))
+            return _format_type("MAP<STRING, {}>", _avro_type(values))
         case {"type": "record", "fields": list() as fields} if all(map(_is_field, fields)):
             return _struct({field["name"]: _avro_type(field["type"]) for field in fields})
         case {"type": inner}:
@@ -117,7 +117,7 @@ def _json_type(schema: Any) -> str | None:
         case {"type": "string", "format": str(form)} if form in _JSON_FORMATS:
             return _JSON_FORMATS[form]
         case {"type": "array", "items": items}:
-            return _wrapped("ARRAY<{}>", _json_type(items))
+            return _format_type("ARRAY<{}>", _json_type(items))
         case {"type": "object", "properties": dict() as properties}:
             return _struct({name: _json_type(inner) for name, inner in properties.items()})
         case {"type": str(name)}:
@@ -126,7 +126,7 @@ def _json_type(schema: Any) -> str | None:
             return None
 
 
-def _wrapped(pattern: str, inner: str | None) -> str | None:
+def _format_type(pattern: str, inner: str | None) -> str | None:
     return None if inner is None else pattern.format(inner)
 
 

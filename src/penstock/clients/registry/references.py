@@ -7,10 +7,10 @@ from typing import Any, Final
 _NAMED: Final = ("record", "error", "enum", "fixed")
 
 
-def made_whole(schema: str, others: Iterable[str]) -> str:
+def inline_references(schema: str, others: Iterable[str]) -> str:
     """A schema with the types of others in it that it refers to. ValueError if one of them is no schema."""
     known = {name: found for other in others for name, found in _definitions(json.loads(other), "")}
-    return json.dumps(_filled(json.loads(schema), "", known, set())) if known else schema
+    return json.dumps(_inline_types(json.loads(schema), "", known, set())) if known else schema
 
 
 def _definitions(schema: Any, space: str) -> Iterator[tuple[str, Any]]:
@@ -28,17 +28,17 @@ def _definitions(schema: Any, space: str) -> Iterator[tuple[str, Any]]:
             yield from _definitions(inner, space)
 
 
-def _filled(schema: Any, space: str, known: dict[str, Any], seen: set[str]) -> Any:
+def _inline_types(schema: Any, space: str, known: dict[str, Any], seen: set[str]) -> Any:
     """The same schema, names of known types replaced by those types the first time that they come."""
     match schema:
         case str():
             name = schema if "." in schema or not space else f"{space}.{schema}"
             found = name if name in known else schema
             if found in known and found not in seen:
-                return _filled(known[found], "", known, seen)
+                return _inline_types(known[found], "", known, seen)
             return found
         case list():
-            return [_filled(part, space, known, seen) for part in schema]
+            return [_inline_types(part, space, known, seen) for part in schema]
         case {"type": kind, "name": str()} if kind in _NAMED:
             name, within = _names(schema, space)
             if name in seen:
@@ -46,14 +46,16 @@ def _filled(schema: Any, space: str, known: dict[str, Any], seen: set[str]) -> A
             seen.add(name)
             if "fields" not in schema:
                 return schema
-            fields = [{**field, "type": _filled(field["type"], within, known, seen)} for field in schema["fields"]]
+            fields = [
+                {**field, "type": _inline_types(field["type"], within, known, seen)} for field in schema["fields"]
+            ]
             return {**schema, "fields": fields}
         case {"type": "array", "items": inner}:
-            return {**schema, "items": _filled(inner, space, known, seen)}
+            return {**schema, "items": _inline_types(inner, space, known, seen)}
         case {"type": "map", "values": inner}:
-            return {**schema, "values": _filled(inner, space, known, seen)}
+            return {**schema, "values": _inline_types(inner, space, known, seen)}
         case {"type": inner}:
-            return {**schema, "type": _filled(inner, space, known, seen)}
+            return {**schema, "type": _inline_types(inner, space, known, seen)}
         case _:
             return schema
 

@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from penstock.clients.kafka.avro import AvroSchemas
-from penstock.clients.kafka.confluent_wire import Writers, asked_for, asking, has_fields_of, or_null
-from penstock.clients.registry.client import Registered, Registry
+from penstock.clients.kafka.confluent_wire import (
+    WriterSchemas,
+    has_same_fields,
+    make_nullable,
+    requested_schema,
+    schema_request,
+)
+from penstock.clients.registry.client import RegisteredSchema, Registry
 from penstock.errors import ServiceError
 
 _PAUSE_SECS: Final = 5.0
@@ -18,38 +24,38 @@ _LONGEST_SECS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Missing:
+class _MissingSchema:
     """That the registry had no schema of a number when it was asked, and how long nobody asks it again."""
 
     asked_at: float
     pause_secs: float = _PAUSE_SECS
 
 
-class SchemaBook:
+class SchemaCache:
     """Schemas by topic. The one that rows are read into stays as it was at first: a query keeps its columns."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self._subjects: dict[tuple[str, int | str], AvroSchemas] = {}
         self._keys: dict[str, dict[int, str]] = {}
-        self._asked: dict[int, str] = {}
-        self._missing: dict[int, _Missing] = {}
-        self._fixed: Writers | None = None
-        self._registered: dict[tuple[str, str], int] = {}
-        self._chosen: dict[tuple[str, str], Registered] = {}
+        self._fetch_schema: dict[int, str] = {}
+        self._missing: dict[int, _MissingSchema] = {}
+        self._fixed: WriterSchemas | None = None
+        self._parse_schema: dict[tuple[str, str], int] = {}
+        self._chosen: dict[tuple[str, str], RegisteredSchema] = {}
 
     def schemas(self, topic: str, subject: str, version: int | str | None = None) -> AvroSchemas:
         """Everything that is known about the records of a topic. Rows are read into this version of its subject."""
         wanted = version or "latest"
         if (subject, wanted) not in self._subjects:
-            self._subjects[subject, wanted] = self._first(topic, subject, wanted)
-        known, further = self._subjects[subject, wanted], self._further()
+            self._subjects[subject, wanted] = self._fetch_subject(topic, subject, wanted)
+        known, further = self._subjects[subject, wanted], self._requested_writers()
         return AvroSchemas(known.reader, {**known.writers, **further.writers}, further.unknown, further.since)
 
-    def key_schemas(self, topic: str) -> Writers:
+    def key_schemas(self, topic: str) -> WriterSchemas:
         """Everything that is known about the keys of a topic. They need not be Avro, nor anybody's to look at."""
         if topic not in self._keys:
-            found: Mapping[int, Registered] = {}
+            found: Mapping[int, RegisteredSchema] = {}
             try:
                 found = self.registry.versions(f"{topic}-key")
             except LookupError:
@@ -58,36 +64,36 @@ class SchemaBook:
                 if error.code != "registry-refused":
                     raise
             self._keys[topic] = {schema.number: schema.text for schema in found.values() if schema.kind == "AVRO"}
-        further = self._further()
-        return Writers({**self._keys[topic], **further.writers}, further.unknown, further.since)
+        further = self._requested_writers()
+        return WriterSchemas({**self._keys[topic], **further.writers}, further.unknown, further.since)
 
-    def _further(self) -> Writers:
+    def _requested_writers(self) -> WriterSchemas:
         """What was asked for by number."""
-        return self._fixed or Writers(dict(self._asked), frozenset(self._missing))
+        return self._fixed or WriterSchemas(dict(self._fetch_schema), frozenset(self._missing))
 
-    def as_of_now(self, notes: Path | None) -> "SchemaBook":
+    def freeze(self, notes: Path | None) -> "SchemaCache":
         """The same book, which knows no other numbers later on than now: all batches of a query are read alike.
 
         Numbers of none are noted. When one of them has a schema after all, batches that began before go without it also
         when they are done again: a sink may have the rest of one, and its letters may be kept.
         """
-        found, noted = copy(self), _noted(notes)
-        known, missing, now = dict(self._asked), frozenset(self._missing), int(time.time() * 1000)
+        found, noted = copy(self), _read_notes(notes)
+        known, missing, now = dict(self._fetch_schema), frozenset(self._missing), int(time.time() * 1000)
         since = {number: at or now for number, at in noted.items() if self._has(number)}
         if notes is not None and (kept := {**noted, **dict.fromkeys(missing - since.keys()), **since}) != noted:
-            _note(notes, kept)
-        found._fixed = Writers(known, missing - known.keys(), since)
+            _write_notes(notes, kept)
+        found._fixed = WriterSchemas(known, missing - known.keys(), since)
         return found
 
     @property
-    def outdated(self) -> str | None:
+    def restart_reason(self) -> str | None:
         """What to say of a query that went by this book when more is known by now: `learned` understands it."""
-        fixed = Writers({}) if self._fixed is None else self._fixed
-        return next((asking(number) for number in fixed.unknown if number in self._asked), None)
+        fixed = WriterSchemas({}) if self._fixed is None else self._fixed
+        return next((schema_request(number) for number in fixed.unknown if number in self._fetch_schema), None)
 
     def _has(self, number: int) -> bool:
         others = (*self._keys.values(), *(known.writers for known in self._subjects.values()))
-        return number in self._asked or any(number in numbers for numbers in others)
+        return number in self._fetch_schema or any(number in numbers for numbers in others)
 
     def learn(self, number: int) -> None:
         """Ask for a schema by its number. That the registry has none is remembered for a while, or none that is a
@@ -97,56 +103,56 @@ class SchemaBook:
         except (LookupError, ValueError):
             found = None
         if found is not None and found.kind == "AVRO":
-            self._asked[number] = found.text
+            self._fetch_schema[number] = found.text
             self._missing.pop(number, None)
         else:
             before = self._missing.get(number)
             pause = _PAUSE_SECS if before is None else min(2 * before.pause_secs, _LONGEST_SECS)
-            self._missing[number] = _Missing(time.monotonic(), pause)
+            self._missing[number] = _MissingSchema(time.monotonic(), pause)
 
-    def ask_again(self) -> None:
+    def refresh_missing(self) -> None:
         """Ask for schemas that the registry did not have a while ago. It may be called from another thread."""
         now = time.monotonic()
         for number, missing in list(self._missing.items()):
             if now >= missing.asked_at + missing.pause_secs:
                 self.learn(number)
 
-    def learned(self, failure: str) -> bool:
+    def resolve_schema(self, failure: str) -> bool:
         """Whether something failed for a schema that it did not know, and that is known now.
 
         Somebody else who met it may have asked first. Whatever is begun from here on knows the schema, so nothing fails
         for it again.
         """
-        number = asked_for(failure)
-        if number is not None and number not in self._asked and number not in self._missing:
+        number = requested_schema(failure)
+        if number is not None and number not in self._fetch_schema and number not in self._missing:
             self.learn(number)
         return number is not None
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
         """The number of a schema that we write by; the registry is asked once."""
-        if (subject, schema) not in self._registered:
+        if (subject, schema) not in self._parse_schema:
             try:
-                self._registered[subject, schema] = self.registry.register(subject, schema, kind)
+                self._parse_schema[subject, schema] = self.registry.register(subject, schema, kind)
             except ValueError as error:
                 text = f"the registry does not take the new schema of `{subject}`: {error}"
                 raise ServiceError("schema-refused", text) from error
-        return self._registered[subject, schema]
+        return self._parse_schema[subject, schema]
 
-    def to_write(self, subject: str, schema: str) -> Registered:
+    def writer_schema(self, subject: str, schema: str) -> RegisteredSchema:
         """The schema that rows are written by: the newest of a subject if it has the same fields, or else this one.
 
         Where values of the subject may be null as a whole, so may those of this one: it would not be compatible.
         """
         if (subject, schema) not in self._chosen:
             newest = self.registry.latest(subject)
-            if newest is not None and newest.kind == "AVRO" and has_fields_of(newest.text, schema):
+            if newest is not None and newest.kind == "AVRO" and has_same_fields(newest.text, schema):
                 self._chosen[subject, schema] = newest
             else:
-                wanted = schema if newest is None or newest.kind != "AVRO" else or_null(schema, newest.text)
-                self._chosen[subject, schema] = Registered(self.register(subject, wanted), wanted)
+                wanted = schema if newest is None or newest.kind != "AVRO" else make_nullable(schema, newest.text)
+                self._chosen[subject, schema] = RegisteredSchema(self.register(subject, wanted), wanted)
         return self._chosen[subject, schema]
 
-    def _first(self, topic: str, subject: str, version: int | str) -> AvroSchemas:
+    def _fetch_subject(self, topic: str, subject: str, version: int | str) -> AvroSchemas:
         try:
             found = self.registry.versions(subject)
         except LookupError:
@@ -167,14 +173,14 @@ class SchemaBook:
         return AvroSchemas(wanted.text, writers)
 
 
-def _noted(notes: Path | None) -> dict[int, int | None]:
+def _read_notes(notes: Path | None) -> dict[int, int | None]:
     """Numbers that had no schema when a query was begun, and since when they have one, in milliseconds since 1970."""
     if notes is None or not notes.is_file():
         return {}
     return {int(number): at for number, at in json.loads(notes.read_text(encoding="utf-8")).items()}
 
 
-def _note(notes: Path, numbers: Mapping[int, int | None]) -> None:
+def _write_notes(notes: Path, numbers: Mapping[int, int | None]) -> None:
     notes.parent.mkdir(parents=True, exist_ok=True)
     staged = notes.with_suffix(".new")
     staged.write_text(json.dumps(numbers), encoding="utf-8")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _PLACE: Final = "_penstock_place"
 
 
-def one_by_one(rows: DataFrame, key: Sequence[str], tasks: int | None = None) -> DataFrame:
+def partition_in_order(rows: DataFrame, key: Sequence[str], tasks: int | None = None) -> DataFrame:
     """All rows of a key in one task, in the order that they have; rows without a key, as they come.
 
     Tasks get what others send them in any order. A batch that is done again has the same rows in the same places only

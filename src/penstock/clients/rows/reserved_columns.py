@@ -19,7 +19,7 @@ ORIGIN: Final = "_origin"
 _OURS: Final = frozenset({ERROR, ORIGIN, *ORDER})
 
 
-def wrong_names(names: Iterable[str], whose: str, hint: str, ours: Iterable[str] = ()) -> ServiceError | None:
+def invalid_names_error(names: Iterable[str], whose: str, hint: str, ours: Iterable[str] = ()) -> ServiceError | None:
     """What is wrong with names of columns: SQL takes two of them for one, or rows need one for something else.
 
     `ours` are names that rows of this source need beside those that all rows do.
@@ -31,10 +31,10 @@ def wrong_names(names: Iterable[str], whose: str, hint: str, ours: Iterable[str]
         return ServiceError("column-names", text, hint=hint)
     if operation := next((name for name in listed if name.lower() == OP and name != OP), None):
         return ServiceError("column-names", f"`{operation}` of {whose} must be written `{OP}`", hint=hint)
-    return same_names(listed, whose, hint)
+    return duplicate_names_error(listed, whose, hint)
 
 
-def same_names(names: Iterable[str], whose: str, hint: str) -> ServiceError | None:
+def duplicate_names_error(names: Iterable[str], whose: str, hint: str) -> ServiceError | None:
     """What to say of names of which SQL takes two for one."""
     match find_case_clash(names):
         case None:
@@ -48,7 +48,7 @@ def same_names(names: Iterable[str], whose: str, hint: str) -> ServiceError | No
             return ServiceError("column-names", text, hint=hint)
 
 
-def by_case(spark: SparkSession) -> SparkSession:
+def case_sensitive_session(spark: SparkSession) -> SparkSession:
     """A session that tells names apart by case, to find columns of text in: of two that are alike Spark would keep one,
     and read values of the other as nulls."""
     session = spark.newSession()

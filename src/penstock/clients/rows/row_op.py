@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def operation(rows: DataFrame) -> Column:
+def row_operation(rows: DataFrame) -> Column:
     """`i`, `u` or `d`, whatever the case it is written in. What is none of them, or nothing, is an insert."""
     from pyspark.sql import functions as f
 

@@ -18,6 +18,6 @@ TopicName = Annotated[
 ERRORS: Final = ".errors"
 
 
-def error_topic(node_id: str) -> str:
+def dead_letter_topic(node_id: str) -> str:
     """The topic that keeps the rows of a node that could not be used."""
     return node_id.partition(".")[2] + ERRORS

@@ -6,7 +6,7 @@ methods only, so that checking a project starts no JVM.
 
 from penstock.clients.rows.reserved_columns import ERROR, ORIGIN
 from penstock.connectors.contract.common import Connector, Remark
-from penstock.connectors.contract.sink import NO_SERVICE, Sink, StreamSink, Written
+from penstock.connectors.contract.sink import NO_SERVICE, Sink, StreamSink, WriteResult
 from penstock.connectors.contract.source import Source
 
-__all__ = ["ERROR", "NO_SERVICE", "ORIGIN", "Connector", "Remark", "Sink", "Source", "StreamSink", "Written"]
+__all__ = ["ERROR", "NO_SERVICE", "ORIGIN", "Connector", "Remark", "Sink", "Source", "StreamSink", "WriteResult"]

@@ -54,15 +54,15 @@ class Connector(PipelineNode, ABC):
         return cls.packages
 
     @classmethod
-    def stays_here(cls, config: Mapping[str, Any]) -> bool:
+    def is_machine_local(cls, config: Mapping[str, Any]) -> bool:
         """Whether one that is written like this reads or writes what only this machine has."""
         return cls.on_this_machine
 
-    def rooted_at(self, root: Path) -> Self:
+    def with_root(self, root: Path) -> Self:
         """The same connector with its relative paths taken from `root`."""
         return self
 
-    def reaching(self, clusters: Clusters) -> Self:
+    def with_clusters(self, clusters: Clusters) -> Self:
         """The same connector, which knows the systems it reads from or writes to."""
         return self
 

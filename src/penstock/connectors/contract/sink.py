@@ -31,7 +31,7 @@ NO_SERVICE: Final = dict.fromkeys(
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """How many rows of a batch a sink has written, and how many it could not."""
 
     rows: int
@@ -63,7 +63,7 @@ class Sink(Connector):
     """What to say where there is no primary key, of a sink that cannot do without. `NODE` in it is its name."""
 
     @classmethod
-    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+    def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:
         """What `empty` does to one that is written like this, in words for a plan; None if nothing can be done."""
         return None
 
@@ -77,38 +77,38 @@ class Sink(Connector):
     on_error: OnError = "dead_letter"
     """What becomes of a row that the SQL fails over, or that is not taken here: keep it as a letter, `stop`, `skip`."""
 
-    def usual_interval(self, settings: Settings) -> int | None:
+    def default_interval(self, settings: Settings) -> int | None:
         """How often its batches begin by the settings, in milliseconds, where it does not say so itself and they do."""
         return None
 
     @property
-    def by_order(self) -> bool:
+    def needs_order(self) -> bool:
         """Whether the last of several rows counts, so that they must come in their order."""
         return self.keyed
 
     @property
-    def replaces_by(self) -> tuple[str, ...]:
+    def replace_key(self) -> tuple[str, ...]:
         """The key by which a row that comes replaces another, or brings it back, however old it is; empty if none
         does."""
         return self.primary_key if self.keyed else ()
 
     @property
-    def by_arrival(self) -> bool:
+    def needs_arrival_order(self) -> bool:
         """Whether it is the row that arrives last that counts, whatever its place: tasks write at the same time."""
         return False
 
     @property
-    def last_by(self) -> tuple[str, ...]:
+    def compaction_key(self) -> tuple[str, ...]:
         """The key of which it wants the last row only, of those in a batch; empty if it wants every row."""
         return ()
 
     @property
-    def doubles(self) -> bool:
+    def can_duplicate(self) -> bool:
         """Whether rows come twice when a batch that failed halfway is written again."""
         return "a_replayed_batch_leaves_no_duplicates" in self.waives
 
     @property
-    def columns_named(self) -> Mapping[str, str]:
+    def named_columns(self) -> Mapping[str, str]:
         """The columns that rows must have beside the key, by the place where they are named: `group_by.account`."""
         return {}
 
@@ -131,20 +131,20 @@ class Sink(Connector):
         """Work through some rows of a batch without a trace, and raise what writing them would raise."""
         rows.write.format("noop").mode("append").save()
 
-    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]] | None:
+    def find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]] | None:
         """Those of some rows of a batch that it would not take if they came one by one: the numbers that they have in
         the column `place`, which is none of theirs, and why. It leaves no trace. None where only `rehearse` tells.
         """
         return None
 
-    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> Written:
+    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> WriteResult:
         """Write one batch. Rows that the system does not take are handed to `keep`, if they are to be kept.
 
         They have the columns `value`, a row as JSON, and `message`, what was said of it.
         """
-        return Written(self.write(batch, ref))
+        return WriteResult(self.write(batch, ref))
 
-    def let_go(self) -> None:
+    def cancel(self) -> None:
         """Give up what `write` waits for in this process: called from another thread, when nobody wants it any more.
 
         The write then ends with an error. What tasks of Spark wait for, Spark ends itself.

@@ -86,7 +86,7 @@ class Source(Connector):
         blanks = (f.lit(0).cast("bigint"), f.lit(""), f.lit(0).cast("bigint"), f.lit(0).cast("bigint"))
         return self.read(spark, name).withColumns(dict(zip(ORDER, blanks, strict=True)))
 
-    def read_again(
+    def reread(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
         """The rows of a batch once more, as a finite table; `parts` are what each reader of it has read.
@@ -96,18 +96,18 @@ class Source(Connector):
         """
         return None
 
-    def read_all_again(self, spark: SparkSession, name: str) -> DataFrame | None:
+    def reread_all(self, spark: SparkSession, name: str) -> DataFrame | None:
         """Every row that is there now, as `read_again` gives them; None where records are found by their places."""
         return None
 
-    def rows_of(self, records: DataFrame) -> DataFrame | None:
+    def decode_records(self, records: DataFrame) -> DataFrame | None:
         """The rows of records that were kept: key, value, where they stood and their headers.
 
         With `ERROR` and `ORIGIN` where a source has records; None where none can be made of them.
         """
         return None
 
-    def rows_behind(self, spark: SparkSession, places: Mapping[int, int], since_ms: int) -> DataFrame | None:
+    def newer_rows(self, spark: SparkSession, places: Mapping[int, int], since_ms: int) -> DataFrame | None:
         """Read the rows behind an offset in some partitions, and those since a time in the others, with `ORIGIN`.
 
         None where the source has no such order, or no longer holds all of them.
@@ -118,7 +118,7 @@ class Source(Connector):
     def peek(self, spark: SparkSession) -> DataFrame:
         """What is there now, as a finite table."""
 
-    def as_of_now(self, spark: SparkSession, *, again: bool) -> Self:
+    def freeze(self, spark: SparkSession, *, again: bool) -> Self:
         """The same source with the columns that it has now, so that all batches of a run are read alike.
 
         If a batch is to be done `again`, what could not be read of it then cannot be read now.
@@ -126,7 +126,7 @@ class Source(Connector):
         return self
 
     @property
-    def outdated(self) -> str | None:
+    def restart_reason(self) -> str | None:
         """Why what was opened `as_of_now` should be opened anew: something can be read by now that could not."""
         return None
 
@@ -135,7 +135,7 @@ class Source(Connector):
         no files, or they lie elsewhere than on this machine."""
         return None
 
-    def in_any_order(self) -> Self:
+    def without_order(self) -> Self:
         """The same source, for readers to whom the order of rows is all one."""
         return self
 
@@ -158,7 +158,7 @@ class Source(Connector):
         plans for one batch. None if it is not, or is not known."""
         return None
 
-    def keeping_in(self, directory: Path) -> Self:
+    def with_directory(self, directory: Path) -> Self:
         """The same source, which may keep there what it must remember as long as the checkpoint of its reader lasts."""
         return self
 

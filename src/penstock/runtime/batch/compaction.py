@@ -5,30 +5,30 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from penstock.clients.int256.columns import with_texts
-from penstock.clients.rows.key_order import one_by_one
+from penstock.clients.int256.columns import int256_to_texts
+from penstock.clients.rows.key_order import partition_in_order
 from penstock.connectors.contract import Sink
 from penstock.keyed.operators import OP, ORDER, SIGN, WAS
-from penstock.manifest.model import Output
+from penstock.manifest.model import QueryOutput
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 
-def settled(rows: DataFrame, output: Output) -> DataFrame:
+def compact_rows(rows: DataFrame, output: QueryOutput) -> DataFrame:
     """The rows of a batch as they are to be written: at most one change for each key."""
     if output.latest_by is not None:
-        return _latest(rows, output.latest_by)
-    return rows if output.fold is None else folded(rows, output.fold)
+        return _last_change_per_key(rows, output.latest_by)
+    return rows if output.fold is None else net_changes(rows, output.fold)
 
 
-def as_wanted(rows: DataFrame, output: Output, sink: Sink, *, spread: bool = False) -> DataFrame:
+def prepare_rows(rows: DataFrame, output: QueryOutput, sink: Sink, *, spread: bool = False) -> DataFrame:
     """The rows of a batch as a sink wants them. If they are `spread`, those of a key stand in several tasks."""
-    found = last_of_each(rows, sink.last_by) if sink.last_by else settled(rows, output)
-    if spread and sink.by_arrival:
-        found = one_by_one(found, sink.primary_key)
-    return found if sink.takes_wide else with_texts(found)
+    found = last_row_per_key(rows, sink.compaction_key) if sink.compaction_key else compact_rows(rows, output)
+    if spread and sink.needs_arrival_order:
+        found = partition_in_order(found, sink.primary_key)
+    return found if sink.takes_wide else int256_to_texts(found)
 
 
-def last_of_each(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+def last_row_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """The last row of each key. Rows of a batch are where they were read, and in that order, as long as nobody has
     grouped or joined them."""
     place = f.monotonically_increasing_id()
@@ -37,7 +37,7 @@ def last_of_each(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     return placed.groupBy(*keys).agg(f.max_by("_row", "_place").alias("_row")).select("_row.*")
 
 
-def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+def _last_change_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """The last change of each key. One that was inserted and is gone again was never there.
 
     Without a key, whole rows come and go, in whatever order.
@@ -55,7 +55,7 @@ def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     return found.where(f.col(OP).isNotNull())
 
 
-def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+def net_changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """Rows that come and go in a batch, as changes: one for each key, or of whole rows if there is no key."""
     names = [quote_spark_identifier(name) for name in rows.columns if name != SIGN]
     if not key:

@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.manifest.model import QuerySpec, Step
-from penstock.runtime.query.dataframes import wanted
+from penstock.runtime.query.dataframes import filter_rows
 from penstock.sql.pushdown.shared_predicate import shared_condition
 
 
 @contextmanager
-def shared(batch: DataFrame) -> Iterator[DataFrame]:
+def persist_batch(batch: DataFrame) -> Iterator[DataFrame]:
     """The batch, which is worked out when the first reader comes.
 
     On this machine rows are kept as they are. To keep them by columns, as Spark does otherwise, takes longer than to
@@ -33,12 +33,12 @@ def shared(batch: DataFrame) -> Iterator[DataFrame]:
         kept._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
-def shared_read(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:
+def fan_out_stream(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:
     """One stream that carries the rows of all. Rows that nobody wants are left out."""
-    return united({view: _read_by_some(query, view, stream) for view, stream in streams.items()})
+    return union_streams({view: _prefilter_rows(query, view, stream) for view, stream in streams.items()})
 
 
-def united(streams: Mapping[str, DataFrame]) -> DataFrame:
+def union_streams(streams: Mapping[str, DataFrame]) -> DataFrame:
     """The rows of all, with a column for each stream, filled in its own rows only. Of a single one, its rows."""
     if len(streams) == 1:
         return next(iter(streams.values()))
@@ -55,15 +55,15 @@ def united(streams: Mapping[str, DataFrame]) -> DataFrame:
     return whole
 
 
-def _read_by_some(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
+def _prefilter_rows(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
     steps = [step for step in query.steps if isinstance(step, Step)]
     if any(output.view == view for output in query.outputs) or any(step.parameters for step in steps):
         return rows
     condition = shared_condition(view, [step.sql for step in steps])
-    return rows if condition is None else wanted(rows, condition)
+    return rows if condition is None else filter_rows(rows, condition)
 
 
-def split_read(batch: DataFrame, views: Sequence[str], *beside: str) -> dict[str, DataFrame]:
+def split_streams(batch: DataFrame, views: Sequence[str], *beside: str) -> dict[str, DataFrame]:
     """The rows of `united`, taken apart again; `beside` are columns that they got since."""
     if len(views) == 1:
         return {views[0]: batch}

@@ -6,19 +6,19 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import OP
-from penstock.manifest.model import Output, RowRule
+from penstock.manifest.model import QueryOutput, RowRule
 from penstock.sql.lint.gate import check_expression
 
 BROKEN: Final = "_broken"
 """The first rule that a row breaks, in words."""
 
 
-def marked(rows: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
+def mark_broken_rules(rows: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     """The rows with the first rule that each one breaks. A row that is to be deleted breaks none."""
-    know_row_functions(rows.sparkSession, " ".join(rule.condition for rule in rules))
+    register_row_functions(rows.sparkSession, " ".join(rule.condition for rule in rules))
     kept = f.lower(OP) == "d" if OP in rows.columns else f.lit(False)
     checks = [
         f.when(~f.coalesce(f.expr(check_expression(rule.condition)), f.lit(True)), f.lit(f"{rule.test}: {rule.said}"))
@@ -27,17 +27,17 @@ def marked(rows: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     return rows.withColumn(BROKEN, f.when(~f.coalesce(kept, f.lit(False)), f.coalesce(*checks, f.lit(None))))
 
 
-def meeting(rows: DataFrame) -> DataFrame:
+def passing_rows(rows: DataFrame) -> DataFrame:
     return rows.where(f.col(BROKEN).isNull()).drop(BROKEN)
 
 
-def breaking(rows: DataFrame) -> DataFrame:
+def breaking_rows(rows: DataFrame) -> DataFrame:
     return rows.where(f.col(BROKEN).isNotNull())
 
 
-def failure(rows: DataFrame, output: Output) -> QueryFailed:
+def rule_failure(rows: DataFrame, output: QueryOutput) -> QueryFailed:
     """What ends a query whose rows must not break rules."""
-    first = breaking(rows).select(BROKEN).first()
+    first = breaking_rows(rows).select(BROKEN).first()
     assert first is not None
     hint = "mend the rows, or set `on_error: dead_letter` on the model"
     return QueryFailed("rule-failed", f"a row of `{output.node}` breaks a test: {first[0]}", hint=hint)

@@ -15,7 +15,7 @@ from penstock.clients.files.batch_directory import BatchRef
 NOTE: Final = "written.json"
 
 
-def written(checkpoint: Path, ref: BatchRef) -> frozenset[str]:
+def written_outputs(checkpoint: Path, ref: BatchRef) -> frozenset[str]:
     """The outputs that have a batch. A note of other input under the same number does not count."""
     try:
         note = json.loads((checkpoint / NOTE).read_text(encoding="utf-8"))
@@ -25,7 +25,7 @@ def written(checkpoint: Path, ref: BatchRef) -> frozenset[str]:
     return frozenset(note["outputs"] if same else ())
 
 
-def note(checkpoint: Path, ref: BatchRef, outputs: Set[str]) -> None:
+def record_outputs(checkpoint: Path, ref: BatchRef, outputs: Set[str]) -> None:
     """Note that these outputs have a batch."""
     said = {"batch_id": ref.batch_id, "offsets": ref.offsets, "outputs": sorted(outputs)}
     new = checkpoint / f".{NOTE}"

@@ -34,8 +34,8 @@ def batch_offsets(checkpoint: Path, batch_id: int) -> tuple[str, ...]:
 
 
 def _files_read(checkpoint: Path, offset: str) -> str:
-    name, place = _named(offset)
-    paths = _logged(checkpoint / "sources" / name, _log_number(place))
+    name, place = _split_offset(offset)
+    paths = _logged_files(checkpoint / "sources" / name, _log_number(place))
     if paths is None:
         return ""
     return f" {len(paths)} files {hashlib.sha256(chr(10).join(paths).encode()).hexdigest()[:16]}"
@@ -43,25 +43,25 @@ def _files_read(checkpoint: Path, offset: str) -> str:
 
 def batch_parts(checkpoint: Path, batch_id: int) -> dict[str, PartRead]:
     """What each reader reads in a batch, by the reader's name."""
-    before = dict(map(_named, _offsets(checkpoint, batch_id - 1)))
-    after = dict(map(_named, _offsets(checkpoint, batch_id)))
+    before = dict(map(_split_offset, _offsets(checkpoint, batch_id - 1)))
+    after = dict(map(_split_offset, _offsets(checkpoint, batch_id)))
     return {name: _part(checkpoint / "sources" / name, before.get(name), place) for name, place in after.items()}
 
 
 def _part(log: Path, before: str | None, after: str) -> PartRead:
     number, first = _log_number(after), _log_number(before)
     if number is None:
-        return PartRead(before=before or _begun_at(log), after=after)
+        return PartRead(before=before or _read_first_offset(log), after=after)
     numbers = range((-1 if first is None else first) + 1, number + 1)
-    return PartRead(files=tuple(path for n in numbers for path in _logged(log, n) or ()))
+    return PartRead(files=tuple(path for n in numbers for path in _logged_files(log, n) or ()))
 
 
-def begun_at(checkpoint: Path, name: str) -> str | None:
+def start_offset(checkpoint: Path, name: str) -> str | None:
     """Where a reader that goes by offsets began; files have no such thing."""
-    return _begun_at(checkpoint / "sources" / name)
+    return _read_first_offset(checkpoint / "sources" / name)
 
 
-def _begun_at(log: Path) -> str | None:
+def _read_first_offset(log: Path) -> str | None:
     first = log / "0"
     lines = first.read_text(encoding="utf-8").splitlines() if first.is_file() else []
     return lines[-1] if lines and lines[-1].startswith("{") else None
@@ -70,13 +70,13 @@ def _begun_at(log: Path) -> str | None:
 def last_offsets(checkpoint: Path) -> list[str]:
     """How far each reader has come by the last batch that was committed, in its own words."""
     done = last_number(checkpoint / "commits")
-    return [] if done is None else [place for _, place in map(_named, _offsets(checkpoint, done))]
+    return [] if done is None else [place for _, place in map(_split_offset, _offsets(checkpoint, done))]
 
 
-def place_of(checkpoint: Path, name: str) -> str | None:
+def reader_offset(checkpoint: Path, name: str) -> str | None:
     """How far a reader has come by the last batch that was committed."""
     done = last_number(checkpoint / "commits")
-    return None if done is None else dict(map(_named, _offsets(checkpoint, done))).get(name)
+    return None if done is None else dict(map(_split_offset, _offsets(checkpoint, done))).get(name)
 
 
 def batch_header(checkpoint: Path, batch_id: int) -> Any:
@@ -116,7 +116,7 @@ def _offsets(checkpoint: Path, batch_id: int) -> list[str]:
     return log.read_text(encoding="utf-8").splitlines()[2:] if log.is_file() else []
 
 
-def _named(offset: str) -> tuple[str, str]:
+def _split_offset(offset: str) -> tuple[str, str]:
     """The name of a reader and how far it has come, in its own words."""
     name, _, place = offset.partition(":")
     return name, place
@@ -128,7 +128,7 @@ def _log_number(place: str | None) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _logged(log: Path, number: int | None) -> list[str] | None:
+def _logged_files(log: Path, number: int | None) -> list[str] | None:
     entries = next((p for p in (log / str(number), log / f"{number}.compact") if p.is_file()), None)
     if entries is None:
         return None

@@ -13,7 +13,7 @@ _PAUSE_SECS: Final = 0.5
 """Positions are told at most this often: only the last one counts."""
 
 
-class PositionTeller:
+class OffsetCommitter:
     """Tells the newest positions of every group from a thread of its own.
 
     What cannot be told now is told later. What is refused is said once, and tried again with the next positions.
@@ -29,7 +29,7 @@ class PositionTeller:
         self._thread = threading.Thread(target=self._work, name="positions", daemon=True)
         self._thread.start()
 
-    def tell(self, group: str, positions: Positions) -> None:
+    def submit_positions(self, group: str, positions: Positions) -> None:
         with self._lock:
             self._news.setdefault(group, {}).update(positions)
 
@@ -42,13 +42,13 @@ class PositionTeller:
         while not self._closing.wait(_PAUSE_SECS) or self._news:
             with self._lock:
                 news, self._news = self._news, {}
-            later = {group: told for group, told in news.items() if not self._is_told(group, told)}
+            later = {group: told for group, told in news.items() if not self._try_commit(group, told)}
             if later and self._closing.is_set():
                 return
             with self._lock:
                 self._news |= {group: {**told, **self._news.get(group, {})} for group, told in later.items()}
 
-    def _is_told(self, group: str, positions: Positions) -> bool:
+    def _try_commit(self, group: str, positions: Positions) -> bool:
         """Whether nothing is left to do about these positions."""
         try:
             self._commit(group, positions)
@@ -61,22 +61,22 @@ class PositionTeller:
         return True
 
 
-def positions_in(offset: str | None) -> dict[tuple[str, int], int]:
+def parse_positions(offset: str | None) -> dict[tuple[str, int], int]:
     """The positions that a reader of Kafka has come to; nothing if it is a reader of something else."""
     try:
-        return positions_of(json.loads(offset or "{}"))
+        return flatten_positions(json.loads(offset or "{}"))
     except ValueError:
         return {}
 
 
-def positions_of(told: Any) -> dict[tuple[str, int], int]:
+def flatten_positions(told: Any) -> dict[tuple[str, int], int]:
     """The same of what a reader says, as values."""
     if not isinstance(told, dict) or not all(isinstance(ends, dict) for ends in told.values()):
         return {}
     return {(topic, int(number)): int(end) for topic, ends in told.items() for number, end in ends.items()}
 
 
-def farthest_back(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
+def lowest_positions(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
     """How far all readers together are: what one of them has not read is not read."""
     found: dict[tuple[str, int], int] = {}
     for place, at in (each for positions in told for each in positions.items()):
@@ -84,7 +84,9 @@ def farthest_back(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
     return found
 
 
-def gone_records(reached: Positions, begins: Positions, ends: Positions, anew: Container[str] = ()) -> Iterator[str]:
+def describe_gone_records(
+    reached: Positions, begins: Positions, ends: Positions, anew: Container[str] = ()
+) -> Iterator[str]:
     """Which records are gone that come after the positions, partition by partition; `anew` are topics that are others
     than those of the positions. Where nothing was read yet, that is all one."""
     for place, position in sorted(reached.items()):

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from penstock.clients.files.batch_directory import BatchRef
-from penstock.plan.damage import Damage, find_damage, header_before, is_offsets, noted_id, noted_offsets
+from penstock.plan.damage import Damage, find_damage, header_before, is_offsets, ledger_id, ledger_offsets
 from penstock.runtime.checkpoint.layout import batch_header, batch_offsets, checkpoint_id, last_number
 
 
@@ -21,16 +21,16 @@ def repair(checkpoint: Path, query: str, outputs: tuple[Path, ...]) -> Iterator[
         yield damage
         if damage.repair is None:
             return
-        _mend(damage, checkpoint, query, outputs)
+        _repair_file(damage, checkpoint, query, outputs)
 
 
-def _mend(damage: Damage, checkpoint: Path, query: str, outputs: tuple[Path, ...]) -> None:
+def _repair_file(damage: Damage, checkpoint: Path, query: str, outputs: tuple[Path, ...]) -> None:
     file = damage.file
     match damage.code:
         case "checkpoint-metadata-damaged":
-            _replace(file, json.dumps({"id": noted_id(checkpoint, outputs) or str(uuid.uuid4())}))
+            _replace(file, json.dumps({"id": ledger_id(checkpoint, outputs) or str(uuid.uuid4())}))
         case "checkpoint-offsets-damaged" | "checkpoint-offsets-missing":
-            _mend_offsets(checkpoint, int(file.name), outputs)
+            _repair_offsets(checkpoint, int(file.name), outputs)
         case "checkpoint-commits-damaged":
             reached = int(batch_header(checkpoint, int(file.name))["batchWatermarkMs"])
             _replace(file, "v1\n" + json.dumps({"nextBatchWatermarkMs": reached}))
@@ -42,10 +42,10 @@ def _mend(damage: Damage, checkpoint: Path, query: str, outputs: tuple[Path, ...
             raise AssertionError(damage)  # nobody knows what was read
 
 
-def _mend_offsets(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> None:
+def _repair_offsets(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> None:
     """From the ledger of an output, or from the next batch if that is committed. One that is not is planned anew."""
     file, log = checkpoint / "offsets" / str(number), checkpoint / "offsets"
-    lines, following = noted_offsets(checkpoint, outputs, number), log / str(number + 1)
+    lines, following = ledger_offsets(checkpoint, outputs, number), log / str(number + 1)
     if lines is not None:
         _replace(file, "\n".join(["v2", _header(checkpoint, number), *lines]))
     elif is_offsets(following) and last_number(checkpoint / "commits") == number + 1:

@@ -23,7 +23,7 @@ def begin_state(checkpoint: Path, query: QuerySpec, manifest: Manifest, session:
 
     The query's steps are views of the session. State is not touched where it does not fit them any more.
     """
-    found = {view: leaves(session.table(quote_spark_identifier(view)).schema) for view in _kept_views(query)}
+    found = {view: leaf_types(session.table(quote_spark_identifier(view)).schema) for view in _state_views(query)}
     origin = read_origin(checkpoint) if last_number(checkpoint / "commits") is not None else None
     if origin is not None:
         _check_fit(query, origin.found, found)
@@ -34,25 +34,25 @@ def begin_state(checkpoint: Path, query: QuerySpec, manifest: Manifest, session:
     relax_nullability(checkpoint)
 
 
-def _kept_views(query: QuerySpec) -> list[str]:
+def _state_views(query: QuerySpec) -> list[str]:
     """The views whose rows operators of ours keep. Spark compares what its own operators keep by itself."""
     return [view for step in query.steps if isinstance(step, KeyedStep) for view in step.inputs]
 
 
-def leaves(schema: StructType, below: str = "") -> dict[str, str]:
+def leaf_types(schema: StructType, below: str = "") -> dict[str, str]:
     """Every column of rows and every field of a struct in them, by its path, with its type."""
     found: dict[str, str] = {}
     for field in schema:
         kind = field.dataType
         path = f"{below}{field.name}"
-        found |= leaves(kind, f"{path}.") if isinstance(kind, StructType) else {path: kind.simpleString()}
+        found |= leaf_types(kind, f"{path}.") if isinstance(kind, StructType) else {path: kind.simpleString()}
     return found
 
 
 def _check_fit(query: QuerySpec, before: InputColumns, after: InputColumns) -> None:
     """Refuse to start where types are others than those of the state. A plan tells so earlier, where it knows types."""
     reasons = [
-        f"{_called(path)} is {old.upper()} in its state, and {columns[path].upper()} in its rows"
+        f"{_describe_column(path)} is {old.upper()} in its state, and {columns[path].upper()} in its rows"
         for view, columns in after.items()
         for path, old in before.get(view, {}).items()
         if columns.get(path, old) != old
@@ -62,7 +62,7 @@ def _check_fit(query: QuerySpec, before: InputColumns, after: InputColumns) -> N
         raise PlanRefused("rebuild-refused", text, hint=rebuild_hint(query.name))
 
 
-def _called(path: str) -> str:
+def _describe_column(path: str) -> str:
     """A column as people know it; those that carry keys and arguments have names of our own."""
     name = path.rpartition(".")[2]
     return "a column" if name.startswith("_") else f"`{name}`"

@@ -23,7 +23,7 @@ _BACKENDS: Final = {"HDFSBackedStateStoreProvider": "hashmap", "RocksDBStateStor
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class OperatorCounts:
     """What an operator had when a batch ended. They are numbered as Spark numbers them: the last of a query first."""
 
     rows: int
@@ -70,7 +70,7 @@ class StateNotes:
         self._cells: dict[str, dict[str, dict[str, int]]] = note.get("cells", {})
 
     def add(
-        self, batch: int, operators: Iterable[Counted], cells: Mapping[str, Mapping[str, Mapping[str, int]]]
+        self, batch: int, operators: Iterable[OperatorCounts], cells: Mapping[str, Mapping[str, Mapping[str, int]]]
     ) -> None:
         """Note what is true after a batch. `cells` has the rows of each table by view and cell, as far as touched."""
         counted = [asdict(operator) for operator in operators]
@@ -94,7 +94,7 @@ def query_state(checkpoint: Path) -> QueryState | None:
     watermark = max(int(header["batchWatermarkMs"]), int(commit.get("nextBatchWatermarkMs", 0)))
     provider = str(header["conf"].get("spark.sql.streaming.stateStore.providerClass", "")).rpartition(".")[2]
     note = _read(checkpoint / NOTE)
-    counted = [Counted(**operator) for operator in note.get("operators", ())]
+    counted = [OperatorCounts(**operator) for operator in note.get("operators", ())]
     folders = sorted((p for p in (checkpoint / "state").glob("*") if p.name.isdigit()), key=lambda p: int(p.name))
     return QueryState(
         batch,
@@ -106,7 +106,7 @@ def query_state(checkpoint: Path) -> QueryState | None:
     )
 
 
-def _operator(folder: Path, counted: list[Counted]) -> OperatorState:
+def _operator(folder: Path, counted: list[OperatorCounts]) -> OperatorState:
     number = int(folder.name)
     about = _metadata(folder)
     stores = about["stateStoreInfo"]

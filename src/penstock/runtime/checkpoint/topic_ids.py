@@ -35,6 +35,6 @@ def note_ids(checkpoint: Path, ids: Mapping[str, str]) -> None:
         fresh.replace(checkpoint / _NOTE)
 
 
-def made_anew(noted: Mapping[str, str], ids: Mapping[str, str]) -> frozenset[str]:
+def recreated_topics(noted: Mapping[str, str], ids: Mapping[str, str]) -> frozenset[str]:
     """Topics that have another id than the one that was noted. Brokers that give none are believed."""
     return frozenset(topic for topic, number in ids.items() if noted.get(topic, number) != number)

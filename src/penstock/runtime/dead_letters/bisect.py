@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.errors import PenstockError, QueryFailed
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python, is_for_rows
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python, is_row_error
 
 MOST: Final = 10_000
 """More rows than this are not looked for one by one in a batch."""
@@ -29,16 +29,16 @@ PLACE: Final = "_penstock_row"
 """The number of a row among those of its batch."""
 
 
-class Way(Protocol):
+class RowTrial(Protocol):
     """What rows of a batch go through. They have a number each only where that is said."""
 
     def rehearse(self, rows: DataFrame) -> None:
         """Work rows through as if they were written, without a trace, and raise what that raises."""
 
-    def failing(self, numbered: DataFrame) -> DataFrame | None:
+    def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
         """The numbers of rows that the SQL fails over, and over what, as far as that can be told of single rows."""
 
-    def refused(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
+    def find_rejected_rows(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
         """The numbers of rows that the sink does not take, and why, if it can tell."""
 
 
@@ -58,7 +58,7 @@ class Faults:
         return self.many is not None or bool(self.few)
 
     @property
-    def others(self) -> DataFrame:
+    def passing_rows(self) -> DataFrame:
         """The rows that do not fail, with their numbers and in their order."""
         rows = self.numbered
         if self.many is not None:
@@ -66,7 +66,7 @@ class Faults:
         return rows.where(f"{PLACE} NOT IN ({', '.join(map(str, self.few))})") if self.few else rows
 
     @property
-    def failing(self) -> DataFrame:
+    def failing_rows(self) -> DataFrame:
         """The rows that fail, each with what goes wrong in a column. Those of a task, which the upper bits of a number
         tell, are in their order."""
         told = self.numbered.sparkSession.createDataFrame(list(self.few.items()), f"{PLACE} BIGINT, {MESSAGE} STRING")
@@ -74,7 +74,7 @@ class Faults:
         rows = self.numbered.join(told, PLACE).repartition(f.shiftright(PLACE, 33))
         return rows.sortWithinPartitions(PLACE).drop(PLACE)
 
-    def and_also(self, few: Mapping[int, str]) -> "Faults":
+    def with_faults(self, few: Mapping[int, str]) -> "Faults":
         return replace(self, few={**self.few, **few})
 
     def close(self) -> None:
@@ -82,28 +82,28 @@ class Faults:
             kept.unpersist()
 
 
-def faulty(rows: DataFrame, way: Way) -> Faults:
+def find_faults(rows: DataFrame, way: RowTrial) -> Faults:
     """The rows with a number each, and those that fail by themselves, or are not taken behind those before them."""
     found = Faults(rows.withColumn(PLACE, f.monotonically_increasing_id()).persist())
     search = _Search(way)
     try:
-        found = search.told(found)
-        if search.said(found.others) is None:
+        found = search.find_sql_faults(found)
+        if search.find_error(found.passing_rows) is None:
             return found
-        found = search.refused(found)
-        return found if search.said(found.others) is None else search.halved(found)
+        found = search.find_sink_faults(found)
+        return found if search.find_error(found.passing_rows) is None else search.bisect_rows(found)
     except BaseException:
         found.close()
         raise
 
 
-def together(faults: Faults, way: Way) -> dict[int, str]:
+def find_joint_faults(faults: Faults, way: RowTrial) -> dict[int, str]:
     """Rows beside these that fail only with others before them, as if rows had come one by one."""
     search, refused = _Search(way), dict[int, str]()
-    places = [row[0] for row in faults.others.select(PLACE).orderBy(PLACE).collect()]
+    places = [row[0] for row in faults.passing_rows.select(PLACE).orderBy(PLACE).collect()]
 
     def said_of(count: int) -> str | None:
-        return search.said(faults.and_also(refused).others.where(f.col(PLACE) <= places[count - 1]))
+        return search.find_error(faults.with_faults(refused).passing_rows.where(f.col(PLACE) <= places[count - 1]))
 
     while (message := said_of(len(places))) is not None:
         sound, failing = 0, len(places)
@@ -112,21 +112,21 @@ def together(faults: Faults, way: Way) -> dict[int, str]:
             said = said_of(middle)
             sound, failing, message = (middle, failing, message) if said is None else (sound, middle, said)
         refused[places[failing - 1]] = message
-        search.go_on(len(refused), message)
+        search.check_limits(len(refused), message)
     return refused
 
 
 class _Search:
     """Looks for rows, for as long as that is reasonable."""
 
-    def __init__(self, way: Way) -> None:
+    def __init__(self, way: RowTrial) -> None:
         self._way = way
         self._until = time.monotonic() + MOST_SECS
 
-    def told(self, faults: Faults) -> Faults:
+    def find_sql_faults(self, faults: Faults) -> Faults:
         """With the rows that the SQL is known to fail over. What it may not compute after all is found by trying."""
         try:
-            found = self._way.failing(faults.numbered)
+            found = self._way.find_failing_rows(faults.numbered)
         except AnalysisException:
             return faults
         if found is None:
@@ -135,42 +135,42 @@ class _Search:
         try:
             if found.count() > FEW:
                 samples = found.groupBy(MESSAGE).agg(f.min(PLACE).alias(PLACE)).limit(FEW).collect()
-                wrong = [row[MESSAGE] for row in samples if self._alone(faults, row[PLACE]) is None]
+                wrong = [row[MESSAGE] for row in samples if self._find_row_error(faults, row[PLACE]) is None]
                 many = found.where(~f.col(MESSAGE).isin(wrong)).persist()
                 return replace(faults, many=many if many.count() else None)
-            said = {row[PLACE]: self._alone(faults, row[PLACE]) for row in found.collect()}
-            return faults.and_also({place: text for place, text in said.items() if text is not None})
+            said = {row[PLACE]: self._find_row_error(faults, row[PLACE]) for row in found.collect()}
+            return faults.with_faults({place: text for place, text in said.items() if text is not None})
         except SPARK_ERRORS as error:
-            if not is_for_rows(error):
+            if not is_row_error(error):
                 raise
             return faults
         finally:
             found.unpersist()
 
-    def _alone(self, faults: Faults, place: int) -> str | None:
-        return self.said(faults.numbered.where(f.col(PLACE) == place))
+    def _find_row_error(self, faults: Faults, place: int) -> str | None:
+        return self.find_error(faults.numbered.where(f.col(PLACE) == place))
 
-    def refused(self, faults: Faults) -> Faults:
+    def find_sink_faults(self, faults: Faults) -> Faults:
         """With the rows that the sink says it does not take, unless the SQL still fails over some."""
         try:
-            refused = self._way.refused(faults.others)
+            refused = self._way.find_rejected_rows(faults.passing_rows)
             found: dict[int, str] = {}
             for place, message in refused or ():
                 found[place] = message
-                self.go_on(len(found), message)
+                self.check_limits(len(found), message)
         except (*SPARK_ERRORS, PenstockError) as error:
-            if not is_for_rows(error):
+            if not is_row_error(error):
                 raise
             return faults
-        return faults.and_also(found)
+        return faults.with_faults(found)
 
-    def halved(self, faults: Faults) -> Faults:
+    def bisect_rows(self, faults: Faults) -> Faults:
         """With the rows that fail by themselves, found one by one."""
-        others, found = faults.others, dict[int, str]()
+        others, found = faults.passing_rows, dict[int, str]()
         open_spans = _spans(others)
         while open_spans:
             low, high = open_spans.pop()
-            message = self.said(others.where(f.col(PLACE).between(low, high)))
+            message = self.find_error(others.where(f.col(PLACE).between(low, high)))
             if message is None:
                 continue
             if low == high:
@@ -178,20 +178,20 @@ class _Search:
             else:
                 middle = (low + high) // 2
                 open_spans += [(middle + 1, high), (low, middle)]
-            self.go_on(len(found), message)
-        return faults.and_also(found)
+            self.check_limits(len(found), message)
+        return faults.with_faults(found)
 
-    def said(self, numbered: DataFrame) -> str | None:
+    def find_error(self, numbered: DataFrame) -> str | None:
         """What goes wrong with some rows, if anything does."""
         try:
             self._way.rehearse(numbered.drop(PLACE))
         except (*SPARK_ERRORS, QueryFailed) as error:
-            if not is_for_rows(error):
+            if not is_row_error(error):
                 raise
             return failure_in_python(error).message
         return None
 
-    def go_on(self, count: int, message: str) -> None:
+    def check_limits(self, count: int, message: str) -> None:
         if count > MOST or time.monotonic() > self._until:
             text = f"the rows of a batch that fail cannot be told from the others; {count:,} were found: {message}"
             hint = "look at the SQL; TRY_CAST and NULLIF keep rows from failing"

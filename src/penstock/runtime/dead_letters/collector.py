@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from penstock.clients.files.batch_directory import BatchRef, PartRead
-from penstock.clients.rows.topic_names import error_topic
+from penstock.clients.rows.topic_names import dead_letter_topic
 from penstock.connectors.contract import Source
-from penstock.manifest.model import Check, Input, KeyedStep, Output, QuerySpec
+from penstock.manifest.model import Check, Input, KeyedStep, QueryOutput, QuerySpec
 from penstock.runtime.batch import row_rules
 from penstock.runtime.batch.progress import ProgressBoard
 from penstock.runtime.checkpoint.layout import BatchTime
 from penstock.runtime.dead_letters import rejections
-from penstock.runtime.dead_letters.store import ErrorOutput
+from penstock.runtime.dead_letters.store import DeadLetterStore
 from penstock.runtime.query.dataframes import Frames
 
 
@@ -27,89 +27,96 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class DeadLetterCollector:
     """Keeps what a query leaves out, each in a topic for errors of the node that it belongs to."""
 
     spec: QuerySpec
     sources: Sequence[Source]
     frames: Frames
     board: ProgressBoard
-    errors: ErrorOutput
+    errors: DeadLetterStore
 
-    def again(self, view: str, batch: Batch, *, ordered: bool = False) -> DataFrame | None:
+    def reread_input(self, view: str, batch: Batch, *, ordered: bool = False) -> DataFrame | None:
         """An input's part of a batch once more, if it can be read again. The clock stands where it stood."""
         entry, source = next(pair for pair in self.inputs() if pair[0].view == view)
         session = self.frames.session(now_ms=batch.time.began_ms)
-        return source.read_again(session, entry.name, batch.parts, ordered=ordered)
+        return source.reread(session, entry.name, batch.parts, ordered=ordered)
 
     def inputs(self) -> list[tuple[Input, Source]]:
         return list(zip(self.spec.inputs, self.sources, strict=True))
 
-    def unreadable(self, entry: Input, batch: Batch) -> None:
+    def collect_undecodable(self, entry: Input, batch: Batch) -> None:
         """Keep the records of an input that could not be made into rows."""
-        rows = self.again(entry.view, batch)
+        rows = self.reread_input(entry.view, batch)
         if rows is not None:
-            self.keep(
-                entry.node, rejections.unreadable(rows, entry, self._writer), batch.ref, f"{entry.view} unreadable"
+            self.write_dead_letters(
+                entry.node,
+                rejections.undecodable_records(rows, entry, self._writer),
+                batch.ref,
+                f"{entry.view} unreadable",
             )
 
-    def unread(self, entry: Input, files: Mapping[str, str], batch: Batch) -> None:
+    def collect_unread_files(self, entry: Input, files: Mapping[str, str], batch: Batch) -> None:
         """Keep the names of files that could not be read, and why."""
-        letters = rejections.unread(self.frames.session(), files, self._writer)
-        self.keep(entry.node, letters, batch.ref, f"{entry.view} files")
+        letters = rejections.unread_files(self.frames.session(), files, self._writer)
+        self.write_dead_letters(entry.node, letters, batch.ref, f"{entry.view} files")
 
-    def gone(self, entry: Input, ranges: Sequence[tuple[int, int, int]], batch: Batch) -> None:
+    def collect_gone_records(self, entry: Input, ranges: Sequence[tuple[int, int, int]], batch: Batch) -> None:
         """Keep which records of an input are gone, by partition, first and last offset: nobody knows any more what was
         left out of them."""
         if entry.on_error == "dead_letter" or (self.spec.checks and self.spec.outputs[0].on_error == "dead_letter"):
-            letters = rejections.gone(self.frames.session(), str(entry.source["topic"]), ranges, self._writer)
-            self.keep(entry.node, letters, batch.ref, f"{entry.view} gone")
+            letters = rejections.gone_records(self.frames.session(), str(entry.source["topic"]), ranges, self._writer)
+            self.write_dead_letters(entry.node, letters, batch.ref, f"{entry.view} gone")
 
-    def untimed(self, entry: Input, batch: Batch) -> None:
+    def collect_untimed(self, entry: Input, batch: Batch) -> None:
         """Keep the rows of an input that had no usable event time."""
-        rows = self.again(entry.view, batch)
+        rows = self.reread_input(entry.view, batch)
         if rows is not None:
-            self.keep(entry.node, rejections.untimed(rows, entry, self._writer), batch.ref, f"{entry.view} errors")
+            self.write_dead_letters(
+                entry.node, rejections.untimed_rows(rows, entry, self._writer), batch.ref, f"{entry.view} errors"
+            )
 
-    def failing(self, check: Check, batch: Batch) -> None:
+    def collect_failing(self, check: Check, batch: Batch) -> None:
         """Keep the rows that were kept out because the SQL would have failed over them."""
-        rows = self.again(check.input, batch)
+        rows = self.reread_input(check.input, batch)
         if rows is not None:
             found = self.frames.failing_rows(self.spec, check, rows)
-            letters = rejections.failed(found, self._entry(check.input), self._writer)
-            self.keep(self._writer, letters, batch.ref, f"{check.view} fails")
+            letters = rejections.failing_rows(found, self._entry(check.input), self._writer)
+            self.write_dead_letters(self._writer, letters, batch.ref, f"{check.view} fails")
 
-    def breaking(self, output: Output, batch: Batch, count: int) -> bool:
+    def collect_rule_breaks(self, output: QueryOutput, batch: Batch, count: int) -> bool:
         """Keep the records whose rows break a rule. Whether that could be done: each of so many rows must be made of
         one, and break it also when it is made once more."""
         entry = next(entry for entry in self.spec.inputs if not entry.static)
-        rows = self.again(entry.view, batch)
-        made = None if rows is None else self.frames.with_records(self.spec, output.view, entry, rows)
+        rows = self.reread_input(entry.view, batch)
+        made = None if rows is None else self.frames.rows_with_records(self.spec, output.view, entry, rows)
         if made is None:
             return False
-        found = row_rules.breaking(row_rules.marked(made, output.rules)).persist()
+        found = row_rules.breaking_rows(row_rules.mark_broken_rules(made, output.rules)).persist()
         try:
             if found.count() != count:
                 return False
-            letters = rejections.breaking_records(found, entry, output.node)
-            self.keep(output.node, letters, batch.ref, f"{output.view} rules")
+            letters = rejections.rule_breaking_records(found, entry, output.node)
+            self.write_dead_letters(output.node, letters, batch.ref, f"{output.view} rules")
             return True
         finally:
             found.unpersist()
 
-    def late(self, step: KeyedStep, batch: Batch) -> None:
+    def collect_late(self, step: KeyedStep, batch: Batch) -> None:
         """Keep the rows that came too late for an operator."""
         assert step.late is not None
-        rows = self.again(step.late.input, batch)
+        rows = self.reread_input(step.late.input, batch)
         if rows is not None:
             entry = self._entry(step.late.input)
             found = self.frames.late_rows(self.spec, step.late, rows)
-            letters = rejections.late(found, step, entry, batch.time.watermark_ms)
-            self.keep(entry.node, letters, batch.ref, f"{step.view} late", late=True)
+            letters = rejections.late_rows(found, step, entry, batch.time.watermark_ms)
+            self.write_dead_letters(entry.node, letters, batch.ref, f"{step.view} late", late=True)
 
-    def keep(self, node: str, letters: DataFrame, ref: BatchRef, kind: str, *, late: bool = False) -> None:
+    def write_dead_letters(
+        self, node: str, letters: DataFrame, ref: BatchRef, kind: str, *, late: bool = False
+    ) -> None:
         if self.errors.write(node, letters, replace(ref, output=kind)):
-            self.board.kept(self.spec.name, error_topic(node), late=late)
+            self.board.note_dead_letters(self.spec.name, dead_letter_topic(node), late=late)
 
     def _entry(self, view: str) -> Input:
         return next(entry for entry in self.spec.inputs if entry.view == view)

@@ -8,19 +8,19 @@ from pyspark.sql import DataFrame
 from penstock.connectors.contract import Sink
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import ORDER
-from penstock.manifest.model import Output
-from penstock.runtime.batch.fan_out import split_read, united
+from penstock.manifest.model import QueryOutput
+from penstock.runtime.batch.fan_out import split_streams, union_streams
 from penstock.runtime.dead_letters import rejections
-from penstock.runtime.dead_letters.bisect import MESSAGE, PLACE, Faults, faulty, together
-from penstock.runtime.dead_letters.collector import Batch, Keeping
-from penstock.runtime.dead_letters.trial_run import WayOut
-from penstock.runtime.query.decode_errors import sound
-from penstock.runtime.query.reread import Counts, counted, in_order, rows_again
-from penstock.runtime.spark.errors import is_for_rows
+from penstock.runtime.dead_letters.bisect import MESSAGE, PLACE, Faults, find_faults, find_joint_faults
+from penstock.runtime.dead_letters.collector import Batch, DeadLetterCollector
+from penstock.runtime.dead_letters.trial_run import TrialRun
+from penstock.runtime.query.decode_errors import drop_undecodable
+from penstock.runtime.query.reread import Counts, count_rows, reread_rows, sort_rows
+from penstock.runtime.spark.errors import is_row_error
 
 
 @dataclass(frozen=True, slots=True)
-class Rescued:
+class IsolationResult:
     """How many rows of a batch were written, how many were found that fail, and what was read for it, by view."""
 
     written: int
@@ -29,61 +29,61 @@ class Rescued:
 
 
 @dataclass(frozen=True, slots=True)
-class Rescue:
+class BatchIsolation:
     """The way of a batch to one output, which is gone once more. Other outputs have nothing to do with it.
 
     `settled` are rows as they are to be written, `deliver` writes them and says how many that were.
     """
 
-    keeping: Keeping
+    keeping: DeadLetterCollector
     batch: Batch
-    output: Output
+    output: QueryOutput
     sink: Sink
     settled: Callable[[DataFrame], DataFrame]
     deliver: Callable[[DataFrame], int]
 
-    def __call__(self, *, ordered: bool) -> Rescued | None:
+    def __call__(self, *, ordered: bool) -> IsolationResult | None:
         """Write a batch without the rows that make it fail; those are kept, if that is wanted.
 
         None if it cannot be read twice.
         """
         session = self.keeping.frames.session(now_ms=self.batch.time.began_ms)
-        again = rows_again(self.keeping, self.batch, session, ordered=ordered)
+        again = reread_rows(self.keeping, self.batch, session, ordered=ordered)
         if again is None:
             return None
-        rows = {view: sound(in_order(found) if ordered else found) for view, found in again.items()}
-        way = self._way
-        faults = faulty(united(rows), way)
+        rows = {view: drop_undecodable(sort_rows(found) if ordered else found) for view, found in again.items()}
+        way = self._trial
+        faults = find_faults(union_streams(rows), way)
         try:
-            self._keep(faults, "errors")
+            self._write_dead_letters(faults, "errors")
             try:
-                written = self.deliver(way.worked(faults.others.drop(PLACE)))
+                written = self.deliver(way.compute_output(faults.passing_rows.drop(PLACE)))
             except QueryFailed as error:
-                if not is_for_rows(error):
+                if not is_row_error(error):
                     raise
-                beside = together(faults, way)
-                self._keep(Faults(faults.numbered, few=beside), "errors beside others")
-                faults = faults.and_also(beside)
-                written = self.deliver(way.worked(faults.others.drop(PLACE)))
-            return Rescued(written, len(faults), {view: counted(found) for view, found in again.items()})
+                beside = find_joint_faults(faults, way)
+                self._write_dead_letters(Faults(faults.numbered, few=beside), "errors beside others")
+                faults = faults.with_faults(beside)
+                written = self.deliver(way.compute_output(faults.passing_rows.drop(PLACE)))
+            return IsolationResult(written, len(faults), {view: count_rows(found) for view, found in again.items()})
         finally:
             faults.close()
 
     @property
-    def _way(self) -> WayOut:
+    def _trial(self) -> TrialRun:
         keeping = self.keeping
         about = (keeping.frames, keeping.spec, keeping.sources, self.output, self.sink)
-        return WayOut(*about, self.batch.ref, self.settled)
+        return TrialRun(*about, self.batch.ref, self.settled)
 
-    def _keep(self, faults: Faults, what: str) -> None:
+    def _write_dead_letters(self, faults: Faults, what: str) -> None:
         """Before the others are written: once that is noted, nobody asks for these again."""
         if self.output.on_error != "dead_letter" or not faults:
             return
-        for view, rows in split_read(faults.failing, self._views, MESSAGE).items():
+        for view, rows in split_streams(faults.failing_rows, self._views, MESSAGE).items():
             entry = next(entry for entry in self.keeping.spec.inputs if entry.view == view)
-            letters = rejections.failed(rows.drop(*ORDER), entry, self.output.node)
+            letters = rejections.failing_rows(rows.drop(*ORDER), entry, self.output.node)
             kind = self.output.view if len(self._views) == 1 else f"{self.output.view} {view}"
-            self.keeping.keep(self.output.node, letters, self.batch.ref, f"{kind} {what}")
+            self.keeping.write_dead_letters(self.output.node, letters, self.batch.ref, f"{kind} {what}")
 
     @property
     def _views(self) -> list[str]:

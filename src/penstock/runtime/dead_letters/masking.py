@@ -14,22 +14,22 @@ from penstock.clients.dead_letters.masking import (
     ABOUT_ROWS,
     BY_DIGEST,
     BY_PLACE,
-    COVER,
+    MASK,
     MISFIT,
     NAMED,
     OWN_WORDS,
     SCRUBBED,
-    cover_reason,
-    cover_text,
+    mask_reason,
+    mask_text,
 )
 from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD
 from penstock.clients.files.batch_directory import BatchRef
-from penstock.clients.jvm.try_eval import tried
-from penstock.clients.masked_answers import ANSWERS, WITHHELD_TEXT, cover_answer
+from penstock.clients.jvm.try_eval import try_column
+from penstock.clients.masked_answers import ANSWERS, WITHHELD_TEXT, mask_answer
 from penstock.errors import PenstockError
 from penstock.manifest.model import QuerySpec
 from penstock.runtime.dead_letters.rejections import REASONS
-from penstock.runtime.dead_letters.store import ErrorOutput
+from penstock.runtime.dead_letters.store import DeadLetterStore
 
 _WITHOUT_RECORD: Final = (REFUSED, UNREAD, GONE)
 _QUOTING: Final = frozenset({"query-failed", "rows-refused", "file-unreadable", *REASONS})
@@ -41,77 +41,77 @@ _ANSWERING: Final = frozenset(
 _VARIANTS: Final = "MAP<STRING, VARIANT>"
 
 
-class CoveredErrors:
+class MaskedDeadLetters:
     """Keeps dead letters of a query that has columns which nobody may see."""
 
-    def __init__(self, errors: ErrorOutput, names: Sequence[str]) -> None:
+    def __init__(self, errors: DeadLetterStore, names: Sequence[str]) -> None:
         self._errors = errors
         self._names = names
 
     def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
-        return self._errors.write(node, cover_letters(letters, self._names), ref)
+        return self._errors.write(node, mask_dead_letters(letters, self._names), ref)
 
 
-def errors_of(query: QuerySpec, errors: ErrorOutput) -> ErrorOutput:
+def dead_letter_store(query: QuerySpec, errors: DeadLetterStore) -> DeadLetterStore:
     """Where the dead letters of a query are kept."""
-    return CoveredErrors(errors, query.covers) if query.covers else errors
+    return MaskedDeadLetters(errors, query.covers) if query.covers else errors
 
 
-def cover_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
+def mask_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
     """What stopped a query, without values that nobody may see."""
-    if query.covers and failure.code in _ANSWERING and (answer := cover_answer(failure.message)) is not None:
+    if query.covers and failure.code in _ANSWERING and (answer := mask_answer(failure.message)) is not None:
         failure.message = answer
     elif query.covers and failure.code in _QUOTING:
-        covered = cover_reason(failure.code, failure.message, REASONS)
-        failure.message = covered if not failure.internal else _without_text(covered)
-        failure.context = [cover_text(text) if "[" in text else text for text in failure.context]
+        covered = mask_reason(failure.code, failure.message, REASONS)
+        failure.message = covered if not failure.internal else _strip_text(covered)
+        failure.context = [mask_text(text) if "[" in text else text for text in failure.context]
     return failure
 
 
-def _without_text(text: str) -> str:
+def _strip_text(text: str) -> str:
     """An error that nobody expected: what class it is of."""
     found = re.match(r"(\w+): ", text)
     named = text if text.endswith(WITHHELD_TEXT) else WITHHELD_TEXT
     return f"{found[1]}: {WITHHELD_TEXT}" if found else named
 
 
-def cover_letters(letters: DataFrame, names: Sequence[str]) -> DataFrame:
+def mask_dead_letters(letters: DataFrame, names: Sequence[str]) -> DataFrame:
     """Letters without the values of these columns, whose names are folded, and without what cannot be looked into."""
     text = f.col("value").cast("string")
     return letters.drop("headers").withColumns(
         {
-            WITHHELD: _place(),
+            WITHHELD: _record_location(),
             "key": f.lit(None).cast(letters.schema["key"].dataType),
-            "value": _covered(text, names).cast(letters.schema["value"].dataType),
-            "message": _message(),
+            "value": _mask_values(text, names).cast(letters.schema["value"].dataType),
+            "message": _mask_message(),
         }
     )
 
 
-def _covered(text: Column, names: Sequence[str]) -> Column:
+def _mask_values(text: Column, names: Sequence[str]) -> Column:
     """A JSON object with covered values; null where it is none, or where a name stands deeper in it."""
-    cover = f.parse_json(f.lit(f'"{COVER}"'))
-    fields = tried(f.from_json(text, _VARIANTS))
+    cover = f.parse_json(f.lit(f'"{MASK}"'))
+    fields = try_column(f.from_json(text, _VARIANTS))
     shown = f.to_json(
         f.transform_values(fields, lambda key, value: f.when(f.lower(key).isin(*names), cover).otherwise(value))
     )
-    listed = "|".join(_regular(name) for name in names)
+    listed = "|".join(_escape_regex(name) for name in names)
     deeper = shown.rlike(rf'(?i)"({listed})"\s*:\s*(?!"\*\*\*")')
     return f.when(~deeper, shown)
 
 
-def _regular(name: str) -> str:
+def _escape_regex(name: str) -> str:
     return "".join(char if char.isalnum() else f"\\u{ord(char):04x}" for char in name)
 
 
-def _place() -> Column:
+def _record_location() -> Column:
     """Where the record can be found again, if the letter is about one."""
     by_digest = f.concat(f.lit(BY_DIGEST), f.sha2(f.col("value").cast("binary"), 256))
     about_row = f.col("code").isin(*_WITHOUT_RECORD) | ((f.col("code") == RULE_FAILED) & f.col("offset").isNull())
     return f.when(~about_row, f.when(f.col("partition").isNotNull(), f.lit(BY_PLACE)).otherwise(by_digest))
 
 
-def _message() -> Column:
+def _mask_message() -> Column:
     """Our own words for a code, or the text of another system without values."""
     known = f.create_map(*(f.lit(part) for pair in REASONS.items() for part in pair))
     scrubbed = f.col("message")
@@ -130,7 +130,7 @@ def _message() -> Column:
     misfit = [f.regexp_extract("message", MISFIT, number) for number in (1, 2)]
     own = (
         f.when(f.col("code") == RULE_FAILED, f.col("message"))
-        .when(f.col("code").isin(*REASONS) & (misfit[0] != ""), f.concat(misfit[0], f.lit(f"`{COVER}`"), misfit[1]))
+        .when(f.col("code").isin(*REASONS) & (misfit[0] != ""), f.concat(misfit[0], f.lit(f"`{MASK}`"), misfit[1]))
         .otherwise(f.try_element_at(known, f.col("code")))
     )
     return f.coalesce(own, quoted)

@@ -17,18 +17,18 @@ from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import Input
 from penstock.runtime.checkpoint.layout import (
     BatchTime,
-    begun_at,
     checkpoint_id,
     last_batch_time,
     last_number,
     last_offsets,
+    start_offset,
 )
-from penstock.runtime.checkpoint.offset_commit import positions_of
-from penstock.runtime.dead_letters.collector import Batch, Keeping
-from penstock.runtime.query.decode_errors import unreadable_metric
+from penstock.runtime.checkpoint.offset_commit import flatten_positions
+from penstock.runtime.dead_letters.collector import Batch, DeadLetterCollector
+from penstock.runtime.query.decode_errors import undecodable_metric
 from penstock.runtime.query.row_guards import failed_metric
-from penstock.runtime.run.listener import Committed
-from penstock.runtime.run.resources import Outside
+from penstock.runtime.run.listener import CommittedBatch
+from penstock.runtime.run.resources import RunResources
 from penstock.runtime.spark.errors import failure_in_python
 
 Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -36,21 +36,23 @@ Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 _MARK: Final = "looked-through.json"
 
 
-class Afterwards:
+class PostCommitScan:
     """Looks through what one query has done, in a thread of its own. What goes wrong with that is in `failures`."""
 
-    def __init__(self, keeping: Keeping, outside: Outside, checkpoint: Path, failures: list[PenstockError]) -> None:
+    def __init__(
+        self, keeping: DeadLetterCollector, outside: RunResources, checkpoint: Path, failures: list[PenstockError]
+    ) -> None:
         self._keeping = keeping
         self._outside = outside
         self._checkpoint = checkpoint
         self._failures = failures
-        self._done: queue.SimpleQueue[Committed | None] = queue.SimpleQueue()
+        self._finished_phases: queue.SimpleQueue[CommittedBatch | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
         """Look through what was committed when nobody looked any more, and begin to listen."""
         self.catch_up()
-        self._note(_reached(self._checkpoint, min))
+        self._write_mark(_reached_offsets(self._checkpoint, min))
         self._thread = threading.Thread(target=self._work, name=f"after {self._keeping.spec.name}", daemon=True)
         self._thread.start()
 
@@ -60,18 +62,18 @@ class Afterwards:
         done = last_number(self._checkpoint / "commits")
         if mark.is_file() and done is not None:
             seen: Offsets = json.loads(mark.read_text(encoding="utf-8"))
-            reached = _reached(self._checkpoint, max)
+            reached = _reached_offsets(self._checkpoint, max)
             if _is_behind(seen, reached):
-                self._look_back(seen, reached, done)
+                self._scan_backlog(seen, reached, done)
         mark.unlink(missing_ok=True)
 
-    def _look_back(self, seen: Offsets, reached: Offsets, done: int) -> None:
+    def _scan_backlog(self, seen: Offsets, reached: Offsets, done: int) -> None:
         """Look through what was read since, as far as it is still there. Of what is gone, letters tell the ranges."""
-        began, begins = self._begins(seen), self._outside.earliest(reached)
+        began, begins = self._start_offsets(seen), self._outside.earliest_offsets(reached)
         before: dict[str, dict[str, int]] = {}
         after: dict[str, dict[str, int]] = {}
         gone: dict[str, list[tuple[int, int, int]]] = {}
-        for topic, number, end in _flat(reached):
+        for topic, number, end in _flatten_offsets(reached):
             start = began.get(topic, {}).get(number, 0)
             first = max(start, begins.get((topic, int(number)), start))
             if start < min(first, end):
@@ -83,18 +85,18 @@ class Afterwards:
         for entry in self._keeping.spec.inputs:
             ranges = None if entry.static else gone.get(str(entry.source.get("topic")))
             if ranges:
-                self._keeping.gone(entry, ranges, Batch(self._ref(reached, done), {}, time))
-        self._look(before, after, None, done, time)
+                self._keeping.collect_gone_records(entry, ranges, Batch(self._ref(reached, done), {}, time))
+        self._scan_range(before, after, None, done, time)
 
-    def _begins(self, seen: Offsets) -> Offsets:
+    def _start_offsets(self, seen: Offsets) -> Offsets:
         """Where to look from. Of a topic that nobody has looked through, from where its reader began."""
         entries = [entry for entry in self._keeping.spec.inputs if not entry.static]
-        told = (json.loads(begun_at(self._checkpoint, entry.name) or "{}") for entry in entries)
-        return {**_merged((offsets for offsets in told if positions_of(offsets)), min), **seen}
+        told = (json.loads(start_offset(self._checkpoint, entry.name) or "{}") for entry in entries)
+        return {**_merge_offsets((offsets for offsets in told if flatten_positions(offsets)), min), **seen}
 
-    def committed(self, batch: Committed) -> None:
+    def enqueue_batch(self, batch: CommittedBatch) -> None:
         """To be told of every batch that Spark has committed."""
-        self._done.put(batch)
+        self._finished_phases.put(batch)
 
     def close(self, until: float | None = None) -> None:
         """Look through what is left. The query does not run any more.
@@ -103,27 +105,27 @@ class Afterwards:
         """
         if self._thread is None:
             return
-        self._done.put(None)
+        self._finished_phases.put(None)
         self._thread.join(None if until is None else max(0.0, until - clock.monotonic()))
         if self._thread.is_alive():
             text = "what it left out was not kept in time"
             self._failures.append(QueryFailed("not-drained", text, retriable=True))
 
     def _work(self) -> None:
-        while (batch := self._done.get()) is not None:
+        while (batch := self._finished_phases.get()) is not None:
             try:
-                self._look_at(batch)
+                self._scan_batch(batch)
             except Exception as error:  # noqa: BLE001 - nobody else would hear of it
                 self._failures.append(failure_in_python(error))
                 return
 
-    def _look_at(self, batch: Committed) -> None:
+    def _scan_batch(self, batch: CommittedBatch) -> None:
         found = {name: int(next(iter(counted.values())) or 0) for name, counted in batch.observed.items()}
-        before, after = _merged(batch.starts, min), _merged(batch.ends, max)
-        self._look(before, after, found, batch.batch_id, BatchTime(batch.began_ms, 0))
-        self._note(_merged(batch.ends, min))
+        before, after = _merge_offsets(batch.starts, min), _merge_offsets(batch.ends, max)
+        self._scan_range(before, after, found, batch.batch_id, BatchTime(batch.began_ms, 0))
+        self._write_mark(_merge_offsets(batch.ends, min))
 
-    def _look(
+    def _scan_range(
         self, before: Offsets, after: Offsets, found: Mapping[str, int] | None, batch_id: int, time: BatchTime
     ) -> None:
         """Keep what was left out between two positions; `found` is how much that was, as far as somebody counted."""
@@ -132,15 +134,15 @@ class Afterwards:
         parts = {entry.name: self._part(entry, before, after) for entry in read}
         batch = Batch(self._ref(after, batch_id), parts, time)
         for entry, source in self._keeping.inputs():
-            count = None if found is None else found.get(unreadable_metric(entry), 0)
-            board.rejected(spec.name, count or 0)
+            count = None if found is None else found.get(undecodable_metric(entry), 0)
+            board.count_rejected(spec.name, count or 0)
             if source.has_records and entry.on_error == "dead_letter" and count != 0:
-                self._keeping.unreadable(entry, batch)
+                self._keeping.collect_undecodable(entry, batch)
         for check in spec.checks:
             count = None if found is None else found.get(failed_metric(check), 0)
-            board.rejected(spec.name, count or 0)
+            board.count_rejected(spec.name, count or 0)
             if spec.outputs[0].on_error == "dead_letter" and count != 0:
-                self._keeping.failing(check, batch)
+                self._keeping.collect_failing(check, batch)
 
     def _ref(self, after: Offsets, batch_id: int) -> BatchRef:
         spec, offsets = self._keeping.spec, (json.dumps(after, sort_keys=True),)
@@ -148,36 +150,36 @@ class Afterwards:
 
     def _part(self, entry: Input, before: Offsets, after: Offsets) -> PartRead:
         topic = str(entry.source["topic"])
-        begun = json.dumps({topic: before[topic]}) if topic in before else begun_at(self._checkpoint, entry.name)
+        begun = json.dumps({topic: before[topic]}) if topic in before else start_offset(self._checkpoint, entry.name)
         return PartRead(before=begun, after=json.dumps({topic: after[topic]}))
 
-    def _note(self, reached: Offsets) -> None:
+    def _write_mark(self, reached: Offsets) -> None:
         self._checkpoint.mkdir(parents=True, exist_ok=True)
         new = self._checkpoint / f".{_MARK}"
         new.write_text(json.dumps(reached), encoding="utf-8")
         new.replace(self._checkpoint / _MARK)
 
 
-def _merged(told: Iterable[Offsets | None], of_several: Callable[[int, int], int]) -> dict[str, dict[str, int]]:
+def _merge_offsets(told: Iterable[Offsets | None], of_several: Callable[[int, int], int]) -> dict[str, dict[str, int]]:
     """The positions of all readers. Those of one topic are seldom at the same place; before its first batch, a reader
     has none."""
     found: dict[str, dict[str, int]] = {}
-    for topic, number, at in (each for positions in told if positions for each in _flat(positions)):
+    for topic, number, at in (each for positions in told if positions for each in _flatten_offsets(positions)):
         places = found.setdefault(topic, {})
         places[number] = of_several(at, places.get(number, at))
     return found
 
 
-def _reached(checkpoint: Path, of_several: Callable[[int, int], int]) -> dict[str, dict[str, int]]:
+def _reached_offsets(checkpoint: Path, of_several: Callable[[int, int], int]) -> dict[str, dict[str, int]]:
     """How far readers of topics have come. Readers of something else, in a phase before, tell nothing of that."""
     told = (json.loads(offset) for offset in last_offsets(checkpoint))
-    return _merged((offsets for offsets in told if positions_of(offsets)), of_several)
+    return _merge_offsets((offsets for offsets in told if flatten_positions(offsets)), of_several)
 
 
 def _is_behind(seen: Offsets, reached: Offsets) -> bool:
     """Whether anything was read after the positions that were seen."""
-    return any(at > seen.get(topic, {}).get(number, -1) for topic, number, at in _flat(reached))
+    return any(at > seen.get(topic, {}).get(number, -1) for topic, number, at in _flatten_offsets(reached))
 
 
-def _flat(offsets: Offsets) -> Iterator[tuple[str, str, int]]:
+def _flatten_offsets(offsets: Offsets) -> Iterator[tuple[str, str, int]]:
     return ((topic, number, at) for topic, places in offsets.items() for number, at in places.items())

@@ -6,16 +6,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD, Letter
+from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD, DeadLetter
 from penstock.clients.files.formats import JSON_OPTIONS
-from penstock.clients.int256.columns import text_of
+from penstock.clients.int256.columns import text_column
 from penstock.clients.kafka import decode
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input, KeyedStep
 from penstock.runtime.batch.row_rules import BROKEN
 from penstock.runtime.dead_letters.bisect import MESSAGE
-from penstock.runtime.query.decode_errors import sound
-from penstock.runtime.query.event_time import FAULT, FAULTS, converted, marked
+from penstock.runtime.query.decode_errors import drop_undecodable
+from penstock.runtime.query.event_time import FAULT, FAULTS, convert_event_time, mark_faults
 from penstock.runtime.spark.errors import fault_code, fault_reason
 from penstock.sql.stateful.late_rows import LATE_AT, LATE_ROW
 
@@ -31,66 +31,66 @@ REASONS: Final[Mapping[str, str]] = {
 """Why a row is in a topic for errors, by code."""
 
 
-def unreadable(rows: DataFrame, entry: Input, node: str) -> DataFrame:
+def undecodable_records(rows: DataFrame, entry: Input, node: str) -> DataFrame:
     """The records of a batch that could not be made into rows; `node` was to read them."""
     wrong = rows.where(f.col(ERROR).isNotNull()).select(ORIGIN, f.col(ERROR).alias(FAULT))
-    return _addressed(wrong, entry, node)
+    return _record_dead_letters(wrong, entry, node)
 
 
-def untimed(rows: DataFrame, entry: Input, node: str) -> DataFrame:
+def untimed_rows(rows: DataFrame, entry: Input, node: str) -> DataFrame:
     """The rows of a batch whose event time is at fault; `node` could not use them."""
     assert entry.event_time is not None
-    raw = sound(rows).withColumn(_VALUE, json_of(sound(rows)))
-    wrong = marked(converted(raw, entry.event_time), entry.event_time).where(f.col(FAULT).isNotNull())
-    return _addressed(wrong, entry, node)
+    raw = drop_undecodable(rows).withColumn(_VALUE, row_json(drop_undecodable(rows)))
+    wrong = mark_faults(convert_event_time(raw, entry.event_time), entry.event_time).where(f.col(FAULT).isNotNull())
+    return _record_dead_letters(wrong, entry, node)
 
 
-def late(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int) -> DataFrame:
+def late_rows(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int) -> DataFrame:
     """The rows of a batch that an operator found late."""
     assert step.late is not None
     latest = f.timestamp_millis(f.lit(watermark_ms - step.late.lateness_ms))
     row = f.to_json(f.col(LATE_ROW), JSON_OPTIONS)
     found = found.where(f.col(LATE_AT) <= latest).select(row.alias(_VALUE), f.lit(LATE).alias(FAULT))
-    return _addressed(found, entry, step.node)
+    return _record_dead_letters(found, entry, step.node)
 
 
-def failed(rows: DataFrame, entry: Input, node: str) -> DataFrame:
+def failing_rows(rows: DataFrame, entry: Input, node: str) -> DataFrame:
     """Rows that the SQL of a model failed over."""
-    marked_rows = rows.withColumns({_VALUE: json_of(rows), FAULT: f.lit(FAILED)})
-    return _addressed(marked_rows, entry, node, f.col(MESSAGE))
+    marked_rows = rows.withColumns({_VALUE: row_json(rows), FAULT: f.lit(FAILED)})
+    return _record_dead_letters(marked_rows, entry, node, f.col(MESSAGE))
 
 
-def breaking(rows: DataFrame, node: str) -> DataFrame:
+def rule_breaking_rows(rows: DataFrame, node: str) -> DataFrame:
     """Rows that break a rule of a test, as they were to be written."""
-    named = rows.select(json_of(rows.drop(BROKEN)).alias("value"), f.col(BROKEN).alias("message"))
-    return _as_written(named, node, RULE_FAILED)
+    named = rows.select(row_json(rows.drop(BROKEN)).alias("value"), f.col(BROKEN).alias("message"))
+    return _row_dead_letters(named, node, RULE_FAILED)
 
 
-def breaking_records(rows: DataFrame, entry: Input, node: str) -> DataFrame:
+def rule_breaking_records(rows: DataFrame, entry: Input, node: str) -> DataFrame:
     """Records whose rows break a rule of a test, as they were read."""
-    return _addressed(rows.withColumn(FAULT, f.lit(RULE_FAILED)), entry, node, f.col(BROKEN))
+    return _record_dead_letters(rows.withColumn(FAULT, f.lit(RULE_FAILED)), entry, node, f.col(BROKEN))
 
 
-def refused(letters: DataFrame, node: str) -> DataFrame:
+def rejected_rows(letters: DataFrame, node: str) -> DataFrame:
     """Rows that the system behind a sink did not take, as they were to be written."""
-    return _as_written(letters, node, REFUSED)
+    return _row_dead_letters(letters, node, REFUSED)
 
 
-def unread(session: SparkSession, files: Mapping[str, str], node: str) -> DataFrame:
+def unread_files(session: SparkSession, files: Mapping[str, str], node: str) -> DataFrame:
     """Files of which no row could be used, by their addresses, and why."""
     found = session.createDataFrame(list(files.items()), "topic STRING, message STRING")
-    return _as_written(found.withColumn("value", f.lit(None).cast("string")), node, UNREAD)
+    return _row_dead_letters(found.withColumn("value", f.lit(None).cast("string")), node, UNREAD)
 
 
-def gone(session: SparkSession, topic: str, ranges: Sequence[tuple[int, int, int]], node: str) -> DataFrame:
+def gone_records(session: SparkSession, topic: str, ranges: Sequence[tuple[int, int, int]], node: str) -> DataFrame:
     """Records that were read, and are gone before what was left out of them was kept: by partition, first and last."""
     text = "the records {:,} to {:,} were deleted before it was looked through what was left out of them"
     rows = [(topic, number, text.format(first, last), None) for number, first, last in ranges]
     found = session.createDataFrame(rows, "topic STRING, partition INT, message STRING, value STRING")
-    return _as_written(found, node, GONE)
+    return _row_dead_letters(found, node, GONE)
 
 
-def lost(session: SparkSession, letters: Sequence[Letter], node: str) -> DataFrame:
+def missing_records(session: SparkSession, letters: Sequence[DeadLetter], node: str) -> DataFrame:
     """Letters about records that were to be replayed, and are not where they came from. They wait as before."""
     text = "it could not be replayed: it is not where it came from"
     names = ("topic", "partition", "offset", "timestamp", "value", "code", WITHHELD)
@@ -98,10 +98,10 @@ def lost(session: SparkSession, letters: Sequence[Letter], node: str) -> DataFra
     found = session.createDataFrame(rows, ", ".join(f"{name} STRING" for name in (*names, "message")))
     kinds = {"partition": "int", "offset": "bigint", "timestamp": "timestamp"}
     typed = found.withColumns({name: f.col(name).cast(kind) for name, kind in kinds.items()})
-    return _as_written(typed, node, f.col("code"), WITHHELD)
+    return _row_dead_letters(typed, node, f.col("code"), WITHHELD)
 
 
-def _as_written(letters: DataFrame, node: str, code: str | Column, *beside: str) -> DataFrame:
+def _row_dead_letters(letters: DataFrame, node: str, code: str | Column, *beside: str) -> DataFrame:
     kinds = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "key": "string"}
     unknown = {name: f.lit(None).cast(kind).alias(name) for name, kind in kinds.items()}
     return letters.select(
@@ -115,13 +115,13 @@ def _as_written(letters: DataFrame, node: str, code: str | Column, *beside: str)
     )
 
 
-def json_of(rows: DataFrame) -> Column:
+def row_json(rows: DataFrame) -> Column:
     """Rows as JSON, without what they carry along."""
-    columns = [text_of(rows, name) for name in rows.columns if name not in (MESSAGE, ORIGIN)]
+    columns = [text_column(rows, name) for name in rows.columns if name not in (MESSAGE, ORIGIN)]
     return f.to_json(f.struct(*columns), JSON_OPTIONS)
 
 
-def _addressed(wrong: DataFrame, entry: Input, node: str, message: Column | None = None) -> DataFrame:
+def _record_dead_letters(wrong: DataFrame, entry: Input, node: str, message: Column | None = None) -> DataFrame:
     """What went wrong with a row, where it came from, and the row itself, as it was there."""
     if ORIGIN in wrong.columns:
         places = [f.col(f"{ORIGIN}.{name}").alias(name) for name in _PLACES]

@@ -11,26 +11,26 @@ from pyspark.sql import functions as f
 
 from penstock.clients.clusters import Cluster
 from penstock.clients.dead_letters.masking import BY_DIGEST, BY_PLACE
-from penstock.clients.dead_letters.model import WITHHELD, At, Letter
+from penstock.clients.dead_letters.model import WITHHELD, DeadLetter, DeadLetterKey
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.connectors.contract import ORIGIN, Source
-from penstock.runtime.dead_letters.rejections import json_of
+from penstock.runtime.dead_letters.rejections import row_json
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 _ROW: Final = "_row"
 _AT: Final = "letter INT, file STRING, line BIGINT, written TIMESTAMP, digest STRING"
 
 
-def restored(
-    letters: Sequence[Letter], source: Source, name: str, session: SparkSession, cluster: Cluster | None
-) -> tuple[list[Letter], list[Letter]]:
+def restore_records(
+    letters: Sequence[DeadLetter], source: Source, name: str, session: SparkSession, cluster: Cluster | None
+) -> tuple[list[DeadLetter], list[DeadLetter]]:
     """The letters with their records, and those whose records are gone. `name` is what readers of the source go by."""
     withheld = [letter for letter in letters if letter.about.get(WITHHELD) is not None]
     placed = [letter for letter in withheld if letter.about[WITHHELD] == BY_PLACE]
-    rows = _rows([letter for letter in withheld if letter.about[WITHHELD] != BY_PLACE], source, name, session)
-    records = _records(placed, cluster)
-    found: list[Letter] = []
-    gone: list[Letter] = []
+    rows = _find_rows([letter for letter in withheld if letter.about[WITHHELD] != BY_PLACE], source, name, session)
+    records = _fetch_records(placed, cluster)
+    found: list[DeadLetter] = []
+    gone: list[DeadLetter] = []
     for letter in letters:
         if letter.about.get(WITHHELD) is None:
             found.append(letter)
@@ -44,38 +44,40 @@ def restored(
     return found, gone
 
 
-def _records(placed: Sequence[Letter], cluster: Cluster | None) -> Mapping[At, Any]:
+def _fetch_records(placed: Sequence[DeadLetter], cluster: Cluster | None) -> Mapping[DeadLetterKey, Any]:
     """Records of Kafka, by where their letters stand. A topic that was made anew has others at the same places."""
     if not placed or cluster is None:
         return {}
     places = {(str(x.about["topic"]), int(x.about["partition"]), int(x.about["offset"])) for x in placed}
     found = KafkaAdmin(cluster.kafka).records_at(places)
     records = {x.at: found.get((x.about["topic"], x.about["partition"], x.about["offset"])) for x in placed}
-    return {x.at: record for x in placed if (record := records[x.at]) is not None and _is_of(record, x)}
+    return {x.at: record for x in placed if (record := records[x.at]) is not None and _is_record_of(record, x)}
 
 
-def _is_of(record: Any, letter: Letter) -> bool:
-    told = _moment(letter)
+def _is_record_of(record: Any, letter: DeadLetter) -> bool:
+    told = _record_time(letter)
     if told is None:
         return True
     written = datetime.fromtimestamp(record.timestamp()[1] / 1000, UTC)
     return abs((told - written).total_seconds()) < 0.001
 
 
-def _moment(letter: Letter) -> datetime | None:
+def _record_time(letter: DeadLetter) -> datetime | None:
     told = letter.about["timestamp"]
     return None if told is None else datetime.fromisoformat(str(told)).astimezone(UTC)
 
 
-def _rows(letters: Sequence[Letter], source: Source, name: str, session: SparkSession) -> dict[At, str]:
+def _find_rows(
+    letters: Sequence[DeadLetter], source: Source, name: str, session: SparkSession
+) -> dict[DeadLetterKey, str]:
     """Rows of an embedded topic as texts, by where their letters stand.
 
     A row is known by its file and line, unless the file was changed, or by the digest of its text.
     """
-    rows = source.read_all_again(session, name) if letters else None
+    rows = source.reread_all(session, name) if letters else None
     if rows is None:
         return {}
-    places = [(number, x.about["topic"], x.about["offset"], _moment(x)) for number, x in enumerate(letters)]
+    places = [(number, x.about["topic"], x.about["offset"], _record_time(x)) for number, x in enumerate(letters)]
     wanted = session.createDataFrame(
         [(*place, x.about[WITHHELD]) for place, x in zip(places, letters, strict=True)], _AT
     )
@@ -83,7 +85,7 @@ def _rows(letters: Sequence[Letter], source: Source, name: str, session: SparkSe
         texts = [f.col(f"{ORIGIN}.value").cast("string")]
         there = [f.col(f"{ORIGIN}.{part}").alias(part) for part in ("topic", "offset", "timestamp")]
     else:
-        texts = list(_texts(rows, letters))
+        texts = list(_row_texts(rows, letters))
         there = []
     told = rows.select(f.explode(f.array(*texts)).alias(_ROW), *there)
     matches: Column = f.col("digest") == f.concat(f.lit(BY_DIGEST), f.sha2(_ROW, 256))
@@ -94,7 +96,7 @@ def _rows(letters: Sequence[Letter], source: Source, name: str, session: SparkSe
     return {letters[row["letter"]].at: row[_ROW] for row in found.collect()}
 
 
-def _texts(rows: DataFrame, letters: Iterable[Letter]) -> Iterable[Column]:
+def _row_texts(rows: DataFrame, letters: Iterable[DeadLetter]) -> Iterable[Column]:
     """Rows as JSON, of all columns and of those that they had when letters were written."""
     names = {tuple(rows.columns)}
     for letter in letters:
@@ -102,4 +104,4 @@ def _texts(rows: DataFrame, letters: Iterable[Letter]) -> Iterable[Column]:
         names.add(tuple(fields))
     for some in sorted(names):
         if some and set(some) <= set(rows.columns):
-            yield json_of(rows.select(*map(quote_spark_identifier, some)))
+            yield row_json(rows.select(*map(quote_spark_identifier, some)))

@@ -9,24 +9,24 @@ from pyspark.sql import functions as f
 
 from penstock.clients.clusters import Cluster
 from penstock.clients.dead_letters.model import HEADER, OWNER, WITHHELD
-from penstock.clients.files.batch_directory import BatchRef, counted, publish
+from penstock.clients.files.batch_directory import BatchRef, observe_count, publish
 from penstock.clients.files.formats import FORMATS
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.rows.topic_names import error_topic
+from penstock.clients.rows.topic_names import dead_letter_topic
 
 _ABOUT: Final = ("topic", "partition", "offset", "timestamp", "code", "message", "node", "time")
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
 _LARGEST: Final = 64 * 2**20
 
 
-class ErrorOutput(Protocol):
+class DeadLetterStore(Protocol):
     """Takes letters: rows with what was wrong with them, and where they came from."""
 
     def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
         """Keep letters under the name of a node; how many there were."""
 
 
-class DirectoryErrors:
+class DirectoryDeadLetters:
     """Keeps them as Parquet files beside the embedded topics: once, also when a batch is done again.
 
     They are of rows that are text: those that are delivered again and fail come as bytes.
@@ -39,10 +39,10 @@ class DirectoryErrors:
     def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
         texts = {name: f.col(name).cast("string") for name in ("key", "value")}
         found = letters.drop("headers").withColumns({**texts, OWNER: f.lit(self._owner)})
-        return publish(self._topics / error_topic(node), ref, found, FORMATS["parquet"])
+        return publish(self._topics / dead_letter_topic(node), ref, found, FORMATS["parquet"])
 
 
-class KafkaErrors:
+class KafkaDeadLetters:
     """Keeps them in a topic: key and value as they were, everything else in headers.
 
     A batch that is done again writes them again; by topic, partition, offset and time they are known for the same. A
@@ -52,13 +52,13 @@ class KafkaErrors:
     def __init__(self, cluster: Cluster, owner: str) -> None:
         self._cluster = cluster
         self._owner = owner
-        self._made: set[str] = set()
+        self._create_table: set[str] = set()
 
     def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
-        topic = error_topic(node)
-        if topic not in self._made:
+        topic = dead_letter_topic(node)
+        if topic not in self._create_table:
             self._admin.create(topic, 1, -1, {"max.message.bytes": str(_LARGEST), "retention.ms": "-1"})
-            self._made.add(topic)
+            self._create_table.add(topic)
         named = [name for name in (*_ABOUT, WITHHELD) if name in letters.columns]
         about = f.array(_header(OWNER, f.lit(self._owner)), *(_header(name, f.col(name)) for name in named))
         headers = f.filter(about, lambda header: header["value"].isNotNull())
@@ -66,8 +66,12 @@ class KafkaErrors:
             own = f.filter("headers", lambda header: ~header["key"].startswith(HEADER))
             headers = f.concat(headers, f.coalesce(own, f.array().cast(_HEADERS)))
         found = letters.select(f.col("key").cast("binary"), f.col("value").cast("binary"), headers.alias("headers"))
-        rows, count = counted(found)
-        options = {**self._cluster.kafka.for_spark(), "kafka.max.request.size": str(_LARGEST), "includeHeaders": "true"}
+        rows, count = observe_count(found)
+        options = {
+            **self._cluster.kafka.spark_options(),
+            "kafka.max.request.size": str(_LARGEST),
+            "includeHeaders": "true",
+        }
         rows.write.format("kafka").mode("append").options(**options, topic=topic).save()
         return count()
 

@@ -10,14 +10,14 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from penstock.clients.dead_letters.model import Letter
+from penstock.clients.dead_letters.model import DeadLetter
 from penstock.connectors.contract import ORIGIN, Source
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 _MILLISECOND = 1000
 
 
-def newer_rows(source: Source, letters: Sequence[Letter], rows: DataFrame) -> DataFrame | None:
+def newer_rows(source: Source, letters: Sequence[DeadLetter], rows: DataFrame) -> DataFrame | None:
     """Read what the source holds behind the oldest of some dead letters; None where their order is not known.
 
     `rows` are those of the letters themselves.
@@ -28,16 +28,16 @@ def newer_rows(source: Source, letters: Sequence[Letter], rows: DataFrame) -> Da
         return None
     places = {a["partition"]: a["offset"] for a in sorted(abouts, key=lambda a: -a["offset"])}
     oldest = min(datetime.fromisoformat(a["timestamp"]).timestamp() for a in abouts)
-    return source.rows_behind(rows.sparkSession, places, int(oldest * _MILLISECOND))
+    return source.newer_rows(rows.sparkSession, places, int(oldest * _MILLISECOND))
 
 
-def superseded(own: DataFrame, newer: DataFrame, key: Sequence[str]) -> Collection[tuple[int, int]]:
+def find_superseded(own: DataFrame, newer: DataFrame, key: Sequence[str]) -> Collection[tuple[int, int]]:
     """The partition and offset of records whose rows have a key that a newer row has. All rows carry their records."""
-    later = _placed(newer, key, "newer")
+    later = _select_positions(newer, key, "newer")
     keys = [f"newer_{at}" for at in range(len(key))]
     place, time = f.max("newer_offset").alias("newer_offset"), f.max("newer_timestamp").alias("newer_timestamp")
     last = later.groupBy(*keys, "newer_partition").agg(place, time)
-    mine = _placed(own, key, "own")
+    mine = _select_positions(own, key, "own")
     same = [f.col(f"own_{at}").eqNullSafe(f.col(f"newer_{at}")) for at in range(len(key))]
     beside = f.col("own_partition") == f.col("newer_partition")
     behind = f.when(beside, f.col("newer_offset") > f.col("own_offset"))
@@ -49,7 +49,7 @@ def superseded(own: DataFrame, newer: DataFrame, key: Sequence[str]) -> Collecti
     return {(row["own_partition"], row["own_offset"]) for row in found.collect()}
 
 
-def _placed(rows: DataFrame, key: Sequence[str], prefix: str) -> DataFrame:
+def _select_positions(rows: DataFrame, key: Sequence[str], prefix: str) -> DataFrame:
     columns = [f.col(quote_spark_identifier(name)).alias(f"{prefix}_{at}") for at, name in enumerate(key)]
     places = [f.col(f"{ORIGIN}.{name}").alias(f"{prefix}_{name}") for name in ("partition", "offset", "timestamp")]
     return rows.select(*columns, *places)

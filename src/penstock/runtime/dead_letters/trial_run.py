@@ -8,20 +8,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.clients.files.batch_directory import BatchRef
-from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.connectors.contract import Sink, Source
 from penstock.keyed.operators import ORDER
-from penstock.manifest.model import Check, Output, QuerySpec, Step
-from penstock.runtime.batch.fan_out import split_read
+from penstock.manifest.model import Check, QueryOutput, QuerySpec, Step
+from penstock.runtime.batch.fan_out import split_streams
 from penstock.runtime.dead_letters.bisect import MESSAGE, PLACE
 from penstock.runtime.query import row_guards
 from penstock.runtime.query.dataframes import Frames
-from penstock.runtime.query.provenance import carrying_query
+from penstock.runtime.query.provenance import carry_query_column
 from penstock.sql.analyze.fallible_query import find_fallible
 
 
 @dataclass(frozen=True, slots=True)
-class WayOut:
+class TrialRun:
     """What `runtime.rescue` looks for rows on. `settled` are rows as they are to be written.
 
     Where rows are `delivered` again, it makes them those of their stream; they come whatever their event time is.
@@ -30,65 +30,67 @@ class WayOut:
     frames: Frames
     query: QuerySpec
     sources: Sequence[Source]
-    output: Output
+    output: QueryOutput
     sink: Sink
     ref: BatchRef
     settled: Callable[[DataFrame], DataFrame]
     delivered: Callable[[DataFrame], DataFrame] | None = None
 
-    def worked(self, rows: DataFrame) -> DataFrame:
-        return self._worked(rows, self.query)
+    def compute_output(self, rows: DataFrame) -> DataFrame:
+        return self._run_query(rows, self.query)
 
     def rehearse(self, rows: DataFrame) -> None:
-        self.sink.rehearse(self.worked(rows), self.ref)
+        self.sink.rehearse(self.compute_output(rows), self.ref)
 
-    def failing(self, numbered: DataFrame) -> DataFrame | None:
+    def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
         """What is kept out of the query anyway is not looked for."""
         query, session = self.query, numbered.sparkSession
         if query.checks or not all(isinstance(step, Step) for step in query.steps):
             return None
-        self.worked(numbered.drop(PLACE))
+        self.compute_output(numbered.drop(PLACE))
         entries = {entry.view: entry for entry in query.inputs if not entry.static}
-        read = split_read(numbered, list(entries), PLACE)
+        read = split_streams(numbered, list(entries), PLACE)
         untimed = self.delivered is not None
-        rows = {view: self.frames.as_read(query, entries[view], read[view], untimed=untimed) for view in entries}
+        rows = {view: self.frames.prepare_reread(query, entries[view], read[view], untimed=untimed) for view in entries}
         columns = {view: tuple(n for n in frame.columns if n not in (PLACE, *ORDER)) for view, frame in rows.items()}
         asked = frozenset(asked.function for asked in query.asks)
-        risky = find_fallible(self.output.view, self.frames.texts(query, session), columns, asked)
-        told = [frame for view, texts in risky.items() if (frame := _failing(rows[view], view, texts)) is not None]
+        risky = find_fallible(self.output.view, self.frames.step_sql(query, session), columns, asked)
+        told = [
+            frame for view, texts in risky.items() if (frame := _number_failing(rows[view], view, texts)) is not None
+        ]
         whole = told[0] if told else None
         for frame in told[1:]:
             assert whole is not None
             whole = whole.union(frame)
         return whole
 
-    def refused(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
-        carried = carrying_query(self.query, PLACE)
+    def find_rejected_rows(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
+        carried = carry_query_column(self.query, PLACE)
         if carried is None:
             return None
         try:
-            rows = self._worked(numbered, carried)
-            return self.sink.refusing(rows, PLACE, self.ref) if PLACE in rows.columns else None
+            rows = self._run_query(numbered, carried)
+            return self.sink.find_rejected_rows(rows, PLACE, self.ref) if PLACE in rows.columns else None
         except AnalysisException:
             return None
 
-    def _worked(self, rows: DataFrame, query: QuerySpec) -> DataFrame:
+    def _run_query(self, rows: DataFrame, query: QuerySpec) -> DataFrame:
         session, untimed = rows.sparkSession, self.delivered is not None
         rows = rows if self.delivered is None else self.delivered(rows)
-        read = split_read(rows, [entry.view for entry in query.inputs if not entry.static])
-        views = self.frames.worked_from(query, self.sources, read, session, untimed=untimed)
+        read = split_streams(rows, [entry.view for entry in query.inputs if not entry.static])
+        views = self.frames.compute_views(query, self.sources, read, session, untimed=untimed)
         return self.settled(views[self.output.view])
 
 
-def _failing(rows: DataFrame, view: str, expressions: Sequence[str]) -> DataFrame | None:
+def _number_failing(rows: DataFrame, view: str, expressions: Sequence[str]) -> DataFrame | None:
     """The numbers of rows over which an expression fails, of those that Spark understands."""
-    know_row_functions(rows.sparkSession, " ".join(expressions))
-    known = tuple(text for text in expressions if _is_understood(rows, text))
+    register_row_functions(rows.sparkSession, " ".join(expressions))
+    known = tuple(text for text in expressions if _is_resolvable(rows, text))
     check = Check(view=view, expressions=known, input=view)
-    return row_guards.failing(rows, check).select(PLACE, MESSAGE) if known else None
+    return row_guards.failing_rows(rows, check).select(PLACE, MESSAGE) if known else None
 
 
-def _is_understood(rows: DataFrame, expression: str) -> bool:
+def _is_resolvable(rows: DataFrame, expression: str) -> bool:
     try:
         return bool(rows.select(f.expr(expression)).columns)
     except AnalysisException:

@@ -10,23 +10,30 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType, DataType, StructField, StructType
 
-from penstock.clients.int256.columns import has_wide_numbers
-from penstock.clients.int256.register import know_wide_numbers
-from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.clients.int256.columns import has_int256
+from penstock.clients.int256.register import register_int256
+from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.connectors.contract import ORIGIN, Source
 from penstock.keyed.operators import CLOCK, OP, ORDER
-from penstock.manifest.input_columns import RESERVED, has_operators, used_of_views
-from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRows, Manifest, QuerySpec, Step
-from penstock.runtime.batch.compaction import settled
+from penstock.manifest.input_columns import RESERVED, has_operators, used_view_columns
+from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Manifest, QuerySpec, Step
+from penstock.runtime.batch.compaction import compact_rows
 from penstock.runtime.dead_letters.bisect import PLACE
 from penstock.runtime.query import row_guards, watermark_heartbeat
-from penstock.runtime.query.decode_errors import plain, readable, sound
-from penstock.runtime.query.event_time import FAULT, converted, is_plain, marked, passed, watermarked
+from penstock.runtime.query.decode_errors import drop_origin, drop_undecodable, filter_decodable
+from penstock.runtime.query.event_time import (
+    FAULT,
+    add_counted_watermark,
+    add_plain_watermark,
+    can_drop_untimed,
+    convert_event_time,
+    mark_faults,
+)
 from penstock.runtime.query.ml.functions import MlFunctions
-from penstock.runtime.query.provenance import carrying_query
-from penstock.runtime.query.resolve_config import Filling
-from penstock.runtime.query.stateful import operate
-from penstock.runtime.spark.analysis_errors import check_outputs, found_in
+from penstock.runtime.query.provenance import carry_query_column
+from penstock.runtime.query.resolve_config import ConfigResolver
+from penstock.runtime.query.stateful import apply_operator
+from penstock.runtime.spark.analysis_errors import attribute_errors, check_outputs
 from penstock.sql.analyze.used_columns import ColumnNames
 from penstock.sql.lint.gate import check_expression, check_statement
 from penstock.sql.parse.dialects import quote_spark_identifier
@@ -45,7 +52,7 @@ class Frames:
         manifest: Manifest,
         root: Path,
         spark: SparkSession,
-        filling: Filling,
+        filling: ConfigResolver,
         now_ms: int | None = None,
         beats_of: Callable[[str], Path] | None = None,
     ) -> None:
@@ -80,11 +87,11 @@ class Frames:
 
     def sources(self, query: QuerySpec) -> list[Source]:
         """What the query reads; the topic of a model with the columns that its writer puts out."""
-        names = _names_in(query)
+        names = _referenced_names(query)
         found = [self._source(entry) for entry in query.inputs]
         return found if names is None else [source.with_only(names) for source in found]
 
-    def stream_of(self, node_id: str) -> Source:
+    def node_source(self, node_id: str) -> Source:
         """How the rows of a node are read; those of a model with the columns that its query puts out."""
         source = self.filling.source(self.manifest.streams[node_id])
         return self._with_columns(source, node_id) if source.known_columns() is None else source
@@ -96,7 +103,7 @@ class Frames:
         elif entry.declared:
             source = source.with_declared(tuple(Column(name, kind) for name, kind in entry.declared.items()))
         source = source if entry.condition is None else source.where(check_expression(entry.condition))
-        return source.in_any_order() if entry.any_order else source
+        return source.without_order() if entry.any_order else source
 
     def _with_columns(self, source: Source, node_id: str) -> Source:
         producer = self.manifest.producer(node_id)
@@ -105,10 +112,10 @@ class Frames:
     def _columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
         if node_id not in self._columns:
             (output,) = producer.outputs
-            self._columns[node_id] = columns_of(settled(self.tried(producer), output))
+            self._columns[node_id] = columns_of(compact_rows(self.analyze_query(producer), output))
         return self._columns[node_id]
 
-    def tried(self, query: QuerySpec) -> DataFrame:
+    def analyze_query(self, query: QuerySpec) -> DataFrame:
         """What a query with one output puts out, as Spark understands it; nothing is started."""
         session = self.session()
         self.open_inputs(query, self.sources(query), session)
@@ -122,37 +129,39 @@ class Frames:
         If they are to be `observed`, Spark's progress tells how much of them could not be read.
         """
         alone = len(query.inputs) == 1 and not observed
-        used = used_of_views(query) if has_operators(query) else {}
+        used = used_view_columns(query) if has_operators(query) else {}
         streams = {}
         for entry, source in zip(query.inputs, sources, strict=True):
             if entry.static:
                 source.peek(session).createOrReplaceTempView(quote_spark_identifier(entry.view))
                 continue
             read = source.read_in_order if entry.ordered else source.read
-            with found_in(entry.node):
-                stream = prepared(readable(read(session, entry.name), entry, alone=alone), entry)
+            with attribute_errors(entry.node):
+                stream = prepare_input(filter_decodable(read(session, entry.name), entry, alone=alone), entry)
             if query.timed and entry.event_time is not None:
-                stream = self._timed(query, entry, entry.event_time, stream)
-            stream = self._sound(query, entry.view, stream)
-            streams[entry.view] = _registered(entry, _with_only(stream, used.get(entry.view)))
+                stream = self._add_watermark(query, entry, entry.event_time, stream)
+            stream = self._guard_rows(query, entry.view, stream)
+            streams[entry.view] = _register_view(entry, _select_used(stream, used.get(entry.view)))
         return streams
 
-    def _sound(self, query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
+    def _guard_rows(self, query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
         check = next((check for check in query.checks if check.view == view), None)
         if check is None:
             return rows
-        know_row_functions(rows.sparkSession, " ".join(check.expressions))
-        return row_guards.sound(rows, check)
+        register_row_functions(rows.sparkSession, " ".join(check.expressions))
+        return row_guards.guard_rows(rows, check)
 
-    def _timed(self, query: QuerySpec, entry: Input, time: EventTimeSpec, stream: DataFrame) -> DataFrame:
-        if is_plain(query):
-            return passed(stream, time)
+    def _add_watermark(self, query: QuerySpec, entry: Input, time: EventTimeSpec, stream: DataFrame) -> DataFrame:
+        if can_drop_untimed(query):
+            return add_plain_watermark(stream, time)
         heard = (
-            None if time.idle_ms is None else watermark_heartbeat.read(stream.sparkSession, self._beats(query), entry)
+            None
+            if time.idle_ms is None
+            else watermark_heartbeat.read_heartbeats(stream.sparkSession, self._heartbeat_directory(query), entry)
         )
-        return watermarked(stream, entry, heard)
+        return add_counted_watermark(stream, entry, heard)
 
-    def _beats(self, query: QuerySpec) -> Path:
+    def _heartbeat_directory(self, query: QuerySpec) -> Path:
         assert self._beats_of is not None
         return self._beats_of(query.name)
 
@@ -162,15 +171,15 @@ class Frames:
         told_apart = {output.view for output in query.outputs}
         if self.manifest.project.format == "pipeline":
             told_apart.update(step.node for step in query.steps)
-        used = used_of_views(query) if has_operators(query) else {}
+        used = used_view_columns(query) if has_operators(query) else {}
         for step in query.steps:
-            with found_in(step.node):
+            with attribute_errors(step.node):
                 self._run(query, [step], session, used)
                 if step.view in told_apart:
                     check_outputs(session.table(quote_spark_identifier(step.view)).columns)
         return _views(query, session)
 
-    def worked_from(
+    def compute_views(
         self,
         query: QuerySpec,
         sources: Sequence[Source],
@@ -187,33 +196,33 @@ class Frames:
             if entry.static:
                 source.peek(session).createOrReplaceTempView(quote_spark_identifier(entry.view))
             elif entry.view in rows:
-                usable = self.as_read(query, entry, rows[entry.view], untimed=untimed)
-                _registered(entry, self._sound(query, entry.view, usable))
+                usable = self.prepare_reread(query, entry, rows[entry.view], untimed=untimed)
+                _register_view(entry, self._guard_rows(query, entry.view, usable))
         self._functions.register(query.asks, session)
         self._run(query, query.steps, session)
         return _views(query, session)
 
-    def as_read(self, query: QuerySpec, entry: Input, rows: DataFrame, *, untimed: bool) -> DataFrame:
+    def prepare_reread(self, query: QuerySpec, entry: Input, rows: DataFrame, *, untimed: bool) -> DataFrame:
         """Rows of an input as the SQL gets them. Columns that they have beside their own are carried along."""
-        found = plain(sound(rows))
-        return prepared(found, entry) if untimed else self._usable(query, entry, found)
+        found = drop_origin(drop_undecodable(rows))
+        return prepare_input(found, entry) if untimed else self._drop_untimed(query, entry, found)
 
-    def texts(self, query: QuerySpec, session: SparkSession) -> dict[str, str]:
+    def step_sql(self, query: QuerySpec, session: SparkSession) -> dict[str, str]:
         """The SQL by which Spark makes the views of a query, in a session where they were made."""
         steps = [step for step in query.steps if isinstance(step, Step)]
-        return {step.view: _with_wide_numbers(step.sql, query, session) for step in steps}
+        return {step.view: _rewrite_int256(step.sql, query, session) for step in steps}
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
         """The rows of a batch that were kept out, of a batch of their input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == check.input)
-        know_row_functions(rows.sparkSession, " ".join(check.expressions))
+        register_row_functions(rows.sparkSession, " ".join(check.expressions))
         if not check.steps:
-            return row_guards.failing(self._usable(query, entry, sound(rows)), check)
+            return row_guards.failing_rows(self._drop_untimed(query, entry, drop_undecodable(rows)), check)
         others = tuple(other for other in query.checks if other is not check)
-        self._once_more(query.model_copy(update={"checks": others}), entry, rows, check.steps)
-        return row_guards.failing(rows.sparkSession.table(quote_spark_identifier(check.view)), check)
+        self._recompute_views(query.model_copy(update={"checks": others}), entry, rows, check.steps)
+        return row_guards.failing_rows(rows.sparkSession.table(quote_spark_identifier(check.view)), check)
 
-    def with_records(
+    def rows_with_records(
         self, query: QuerySpec, view: str, entry: Input, rows: DataFrame, *, untimed: bool = False
     ) -> DataFrame | None:
         """The rows of a view of a query, made of rows of its input that are given once more, each with its record.
@@ -221,25 +230,25 @@ class Frames:
         None where a row of the one is not made of one of the other, or nobody knows its record. With `untimed`, they
         come whatever their event time is.
         """
-        carried = carrying_query(query, ORIGIN)
+        carried = carry_query_column(query, ORIGIN)
         if carried is None or ORIGIN not in rows.columns:
             return None
         try:
             steps = [step.view for step in carried.steps]
-            self._once_more(carried, entry, rows, steps, with_records=True, untimed=untimed)
+            self._recompute_views(carried, entry, rows, steps, with_records=True, untimed=untimed)
         except AnalysisException:
             return None
         made = rows.sparkSession.table(quote_spark_identifier(view))
         return made if ORIGIN in made.columns else None
 
-    def late_rows(self, query: QuerySpec, late: LateRows, rows: DataFrame) -> DataFrame:
+    def late_rows(self, query: QuerySpec, late: LateRowSpec, rows: DataFrame) -> DataFrame:
         """The rows that an operator may have found late, of a batch of its input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == late.input)
-        self._once_more(query, entry, rows, late.steps)
-        know_row_functions(rows.sparkSession, late.sql)
-        return rows.sparkSession.sql(_checked(late.sql, query))
+        self._recompute_views(query, entry, rows, late.steps)
+        register_row_functions(rows.sparkSession, late.sql)
+        return rows.sparkSession.sql(_check_sql(late.sql, query))
 
-    def _once_more(
+    def _recompute_views(
         self,
         query: QuerySpec,
         entry: Input,
@@ -251,17 +260,17 @@ class Frames:
     ) -> None:
         """Make the views of some steps from rows of an input that are read again."""
         session = rows.sparkSession
-        found = sound(rows) if with_records else plain(sound(rows))
-        usable = prepared(found, entry) if untimed else self._usable(query, entry, found)
-        self._sound(query, entry.view, usable).createOrReplaceTempView(quote_spark_identifier(entry.view))
+        found = drop_undecodable(rows) if with_records else drop_origin(drop_undecodable(rows))
+        usable = prepare_input(found, entry) if untimed else self._drop_untimed(query, entry, found)
+        self._guard_rows(query, entry.view, usable).createOrReplaceTempView(quote_spark_identifier(entry.view))
         self._functions.register(query.asks, session)
         self._run(query, [step for step in query.steps if step.view in steps], session)
 
-    def _usable(self, query: QuerySpec, entry: Input, rows: DataFrame) -> DataFrame:
+    def _drop_untimed(self, query: QuerySpec, entry: Input, rows: DataFrame) -> DataFrame:
         """Rows of an input that are read again, without those whose time is at fault."""
-        found = prepared(rows, entry)
+        found = prepare_input(rows, entry)
         if query.timed and entry.event_time is not None:
-            found = marked(found, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
+            found = mark_faults(found, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
         return found
 
     def _run(
@@ -275,12 +284,12 @@ class Frames:
             match step:
                 case Step():
                     parameters = self.filling.parameters(step)
-                    know_row_functions(session, step.sql)
-                    sql = _checked(_with_wide_numbers(step.sql, query, session), query, step.parameters)
+                    register_row_functions(session, step.sql)
+                    sql = _check_sql(_rewrite_int256(step.sql, query, session), query, step.parameters)
                     rows = session.sql(sql, args=parameters) if parameters else session.sql(sql)
                 case KeyedStep():
-                    rows = operate(step, [session.table(quote_spark_identifier(view)) for view in step.inputs])
-            rows = _with_only(self._sound(query, step.view, rows), used.get(step.view))
+                    rows = apply_operator(step, [session.table(quote_spark_identifier(view)) for view in step.inputs])
+            rows = _select_used(self._guard_rows(query, step.view, rows), used.get(step.view))
             rows.createOrReplaceTempView(quote_spark_identifier(step.view))
             if query.asks:
                 self._functions.check(rows, query.asks)
@@ -291,35 +300,35 @@ def _views(query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
     return {view: session.table(quote_spark_identifier(view)) for view in views}
 
 
-def _checked(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> str:
+def _check_sql(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> str:
     """A statement, if it may be given to Spark."""
     views = [part.view for part in (*query.inputs, *query.steps)]
     views += [entry.view + ORDERED for entry in query.inputs if entry.ordered]
     return check_statement(sql, views, [model.function for model in query.asks], parameters)
 
 
-def _with_wide_numbers(sql: str, query: QuerySpec, session: SparkSession) -> str:
+def _rewrite_int256(sql: str, query: QuerySpec, session: SparkSession) -> str:
     """SQL that Spark understands, of SQL that may have to do with wide numbers."""
     views = [
         view for view in (part.view for part in (*query.inputs, *query.steps)) if quote_spark_identifier(view) in sql
     ]
     tables = {view: session.table(quote_spark_identifier(view)) for view in views}
-    if not has_wide_mention(sql) and not any(map(has_wide_numbers, tables.values())):
+    if not has_wide_mention(sql) and not any(map(has_int256, tables.values())):
         return sql
-    know_wide_numbers(session)
+    register_int256(session)
     return rewrite_wide(sql, tuple((view, columns_of(table)) for view, table in tables.items()))
 
 
-def wanted(frame: DataFrame, condition: str) -> DataFrame:
+def filter_rows(frame: DataFrame, condition: str) -> DataFrame:
     """The rows that meet a condition of SQL."""
-    know_row_functions(frame.sparkSession, condition)
-    if has_wide_mention(condition) or has_wide_numbers(frame):
-        know_wide_numbers(frame.sparkSession)
+    register_row_functions(frame.sparkSession, condition)
+    if has_wide_mention(condition) or has_int256(frame):
+        register_int256(frame.sparkSession)
         condition = rewrite_wide_condition(condition, columns_of(frame))
     return frame.where(check_expression(condition))
 
 
-def _names_in(query: QuerySpec) -> frozenset[str] | None:
+def _referenced_names(query: QuerySpec) -> frozenset[str] | None:
     """The names of all columns that a query can mean; None if it may mean any."""
     inputs, steps = {entry.view for entry in query.inputs}, [s for s in query.steps if isinstance(s, Step)]
     if len(steps) < len(query.steps) or any(output.view in inputs for output in query.outputs):
@@ -341,7 +350,7 @@ def _ddl(data_type: DataType) -> str:
     return StructType([StructField("x", data_type)]).toDDL().removeprefix("x ")
 
 
-def _with_only(rows: DataFrame, names: ColumnNames) -> DataFrame:
+def _select_used(rows: DataFrame, names: ColumnNames) -> DataFrame:
     """The rows with the columns that are used: operators keep whole rows, and must not keep what nobody asks for."""
     columns = rows.columns
     if names is None or len(set(map(str.lower, columns))) < len(columns):
@@ -352,7 +361,7 @@ def _with_only(rows: DataFrame, names: ColumnNames) -> DataFrame:
     return rows.select(*map(quote_spark_identifier, kept)) if any(name not in RESERVED for name in kept) else rows
 
 
-def _registered(entry: Input, rows: DataFrame) -> DataFrame:
+def _register_view(entry: Input, rows: DataFrame) -> DataFrame:
     """The rows as the view of their input, and as another one with their order if that is wanted."""
     if entry.ordered:
         columns = [name for name in rows.columns if name not in ORDER]
@@ -363,7 +372,7 @@ def _registered(entry: Input, rows: DataFrame) -> DataFrame:
     return rows
 
 
-def prepared(frame: DataFrame, entry: Input) -> DataFrame:
+def prepare_input(frame: DataFrame, entry: Input) -> DataFrame:
     """The rows of an input as its readers expect them: those that they want, with their operation, and with event time
     as a timestamp."""
     if entry.with_operation:  # as the last column, so that branches of a UNION with `*` have it at the same place
@@ -376,15 +385,15 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
         types = {name: kind for name, kind in entry.cast_to.items() if name != OP}
         types |= {OP: "STRING"} if entry.with_operation or OP in entry.cast_to else {}
         kept = [name for name in frame.columns if name == PLACE]
-        frame = frame.select(*(_converted(frame, name, kind).alias(name) for name, kind in types.items()), *kept)
+        frame = frame.select(*(_cast_column(frame, name, kind).alias(name) for name, kind in types.items()), *kept)
     if entry.condition is not None:
-        frame = wanted(frame, entry.condition)
+        frame = filter_rows(frame, entry.condition)
     for column in entry.processing_time:
         frame = frame.withColumn(column, f.expr(f"{CLOCK}()"))
-    return frame if entry.event_time is None else converted(frame, entry.event_time)
+    return frame if entry.event_time is None else convert_event_time(frame, entry.event_time)
 
 
-def _converted(frame: DataFrame, name: str, kind: str) -> Expression:
+def _cast_column(frame: DataFrame, name: str, kind: str) -> Expression:
     """A column as another type, where Spark stops at a value that would change."""
     column = f.col(quote_spark_identifier(name))
     if kind == "BOOLEAN" and not isinstance(frame.schema[name].dataType, BooleanType):

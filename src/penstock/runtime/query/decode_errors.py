@@ -8,13 +8,13 @@ from pyspark.sql import functions as f
 from penstock.clients.kafka.decode import FAULTS
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input
-from penstock.runtime.spark.errors import stopping
-from penstock.runtime.spark.plan_metrics import kept_out, marked_where, observed
+from penstock.runtime.spark.errors import stop_condition
+from penstock.runtime.spark.plan_metrics import apply_pinned_filter, count_filtered_rows, observed_metric
 
 _UNREADABLE: Final = "unreadable"
 
 
-def readable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFrame:
+def filter_decodable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFrame:
     """The rows of a stream that could be made; the others are counted, or stop the query if that is wanted.
 
     Counting keeps conditions of the query above it: below, Spark would decode twice. In an input that is `alone` in its
@@ -24,33 +24,33 @@ def readable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFrame:
         return stream
     if entry.on_error == "stop":
         said = f"a record of `{entry.node.partition('.')[2]}` cannot be read"
-        return marked_where(stream, stopping(f.col(ERROR), FAULTS, said)).drop(ERROR)
+        return apply_pinned_filter(stream, stop_condition(f.col(ERROR), FAULTS, said)).drop(ERROR)
     if alone:
-        return marked_where(stream, f.col(ERROR).isNull()).drop(ERROR)
-    counted = stream.observe(unreadable_metric(entry), f.count(f.col(ERROR)).alias(_UNREADABLE))
+        return apply_pinned_filter(stream, f.col(ERROR).isNull()).drop(ERROR)
+    counted = stream.observe(undecodable_metric(entry), f.count(f.col(ERROR)).alias(_UNREADABLE))
     return counted.where(f.col(ERROR).isNull()).drop(ERROR)
 
 
-def sound(rows: DataFrame) -> DataFrame:
+def drop_undecodable(rows: DataFrame) -> DataFrame:
     """The rows of a batch that is read again, without those that could not be made."""
     return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
 
 
-def plain(rows: DataFrame) -> DataFrame:
+def drop_origin(rows: DataFrame) -> DataFrame:
     """The rows without where they came from."""
     return rows.drop(ORIGIN)
 
 
-def unreadable_records(session: SparkSession, query: str, entry: Input, *, alone: bool) -> int:
+def count_undecodable(session: SparkSession, query: str, entry: Input, *, alone: bool) -> int:
     """How many records of the batch under way were kept out. To be asked when the batch is worked through."""
     if entry.on_error == "stop":
         return 0
     if alone:
-        return kept_out(session, query)
-    row = observed(session, query, unreadable_metric(entry))
+        return count_filtered_rows(session, query)
+    row = observed_metric(session, query, undecodable_metric(entry))
     return int(row.getLong(0)) if row else 0
 
 
-def unreadable_metric(entry: Input) -> str:
+def undecodable_metric(entry: Input) -> str:
     """The name under which they are counted."""
     return f"read {entry.view}"

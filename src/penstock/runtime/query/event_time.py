@@ -8,8 +8,8 @@ from pyspark.sql import functions as f
 
 from penstock.keyed.operators import CLOCK
 from penstock.manifest.model import EventTimeSpec, Input, QuerySpec
-from penstock.runtime.spark.errors import stopping
-from penstock.runtime.spark.plan_metrics import observed
+from penstock.runtime.spark.errors import stop_condition
+from penstock.runtime.spark.plan_metrics import observed_metric
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 FAULT: Final = "_fault"
@@ -24,7 +24,7 @@ NEWEST: Final = "newest"
 """The newest time of the rows of a batch, in milliseconds."""
 
 
-def converted(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
+def convert_event_time(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
     """Text is read as a timestamp, a whole number as milliseconds and a day as its start; what cannot be is null."""
     column = f.col(quote_spark_identifier(time.column))
     if time.made_of is not None:
@@ -41,7 +41,7 @@ def converted(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
             return frame
 
 
-def marked(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
+def mark_faults(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
     """The rows with what is wrong with their time in a column of its own; such a time is null."""
     column = f.col(quote_spark_identifier(time.column))
     fault = f.when(column.isNull(), "event-time-null")
@@ -50,7 +50,7 @@ def marked(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
     return frame.withColumn(FAULT, fault).withColumn(time.column, f.when(f.col(FAULT).isNull(), column))
 
 
-def is_plain(query: QuerySpec) -> bool:
+def can_drop_untimed(query: QuerySpec) -> bool:
     """Whether rows without a usable time need only be left out: how many those were is known by what is left.
 
     For that, every row that the query reads must pass a watermark, and nobody may ask for more than a number.
@@ -62,7 +62,7 @@ def is_plain(query: QuerySpec) -> bool:
     )
 
 
-def passed(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
+def add_plain_watermark(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
     """The rows that have a time, with a watermark, and as little work for a row as can be.
 
     The last condition always holds. But Spark cannot know that, and does not push filters of the query below it and
@@ -74,14 +74,14 @@ def passed(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
     return timed.where(f.spark_partition_id() >= 0)
 
 
-def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None) -> DataFrame:
+def add_counted_watermark(stream: DataFrame, entry: Input, beats: DataFrame | None = None) -> DataFrame:
     """The rows that have a time, with a watermark. The others are counted, and do not move it; heartbeats only move it.
 
     Counting stands right behind the watermark, so it keeps filters of the query above it too.
     """
     time = entry.event_time
     assert time is not None
-    rows = marked(stream, time)
+    rows = mark_faults(stream, time)
     if beats is not None:
         only_time = beats.select(f.col("at").alias(time.column), f.lit(_BEAT).alias(FAULT))
         rows = rows.unionByName(only_time, allowMissingColumns=True)
@@ -91,7 +91,7 @@ def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None)
     counted = timed.observe(input_metric(entry), unusable, f.max(own).alias(NEWEST))
     said = f"a row of `{entry.node.partition('.')[2]}` cannot take part"
     stops = entry.on_error == "stop"
-    return counted.where(stopping(f.col(FAULT), FAULTS, said) if stops else f.col(FAULT).isNull()).drop(FAULT)
+    return counted.where(stop_condition(f.col(FAULT), FAULTS, said) if stops else f.col(FAULT).isNull()).drop(FAULT)
 
 
 def _latest_ms(time: EventTimeSpec) -> Column:
@@ -104,7 +104,7 @@ def input_metric(entry: Input) -> str:
     return f"input {entry.view}"
 
 
-def unusable_rows(session: SparkSession, query: str, entry: Input) -> int:
+def count_untimed(session: SparkSession, query: str, entry: Input) -> int:
     """How many rows of the batch under way have a fault. To be asked when the batch is worked through."""
-    row = observed(session, query, input_metric(entry))
+    row = observed_metric(session, query, input_metric(entry))
     return int(row.getLong(0)) if row else 0

@@ -7,12 +7,12 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.dead_letters.masking import cover_reason
+from penstock.clients.dead_letters.masking import mask_reason
 from penstock.clients.kafka.decode import FAULTS
 from penstock.connectors.contract import ERROR, ORIGIN, Source
 from penstock.errors import QueryFailed
 from penstock.manifest.model import Input, QuerySpec
-from penstock.runtime.query.reread import counted
+from penstock.runtime.query.reread import count_rows
 
 _SHOWN: Final = 3
 
@@ -23,12 +23,12 @@ def check_tables(
     """Look through the tables of a query that are lines of text. Lines that are no rows are warned of, or refused."""
     for entry, source in zip(query.inputs, sources, strict=True):
         if entry.static and source.has_records and entry.on_error != "skip":
-            rows = source.read_all_again(session(), entry.name)
-            if rows is not None and ERROR in rows.columns and (count := counted(rows).faults):
-                _tell(entry, rows, count, warn, is_covered=bool(query.covers))
+            rows = source.reread_all(session(), entry.name)
+            if rows is not None and ERROR in rows.columns and (count := count_rows(rows).faults):
+                _report_lines(entry, rows, count, warn, is_covered=bool(query.covers))
 
 
-def _tell(entry: Input, rows: DataFrame, count: int, warn: Callable[[str], None], *, is_covered: bool) -> None:
+def _report_lines(entry: Input, rows: DataFrame, count: int, warn: Callable[[str], None], *, is_covered: bool) -> None:
     name = entry.node.partition(".")[2]
     bad = rows.where(f.col(ERROR).isNotNull()).select(f"{ORIGIN}.topic", f"{ORIGIN}.offset", ERROR)
     found = [(row["topic"], row["offset"], *row[ERROR].partition(": ")[::2]) for row in bad.take(_SHOWN)]
@@ -47,4 +47,4 @@ def _tell(entry: Input, rows: DataFrame, count: int, warn: Callable[[str], None]
 
 def _reason(code: str, why: str, *, is_covered: bool) -> str:
     text = why or FAULTS[code]
-    return cover_reason(code, text) if is_covered else text
+    return mask_reason(code, text) if is_covered else text

@@ -4,7 +4,7 @@ from penstock.manifest.model import QuerySpec, Step
 from penstock.sql.pushdown.carry_column import append_column
 
 
-def carrying_query(query: QuerySpec, column: str) -> QuerySpec | None:
+def carry_query_column(query: QuerySpec, column: str) -> QuerySpec | None:
     """The query with a column of its only stream behind those of every step.
 
     None where a row of the one is not surely made of one row of the other.

@@ -17,13 +17,13 @@ from penstock.connectors.contract import ERROR, Source
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input
-from penstock.runtime.dead_letters.collector import Batch, Keeping
+from penstock.runtime.dead_letters.collector import Batch, DeadLetterCollector
 from penstock.runtime.spark.errors import SPARK_ERRORS, FileAtFault, file_at_fault
 
 MOST: Final = 100
 """More files than this are not looked for in a batch: then it is not the files that are wrong."""
 
-Unread: TypeAlias = Mapping[str, Mapping[str, str]]
+UnreadFiles: TypeAlias = Mapping[str, Mapping[str, str]]
 """Files that cannot be read and why, by the views of their inputs and their addresses."""
 
 
@@ -36,7 +36,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Reread:
+class RereadBatch:
     """The views of a query made from a second reading, and the rows of its inputs, by their views."""
 
     views: Mapping[str, DataFrame]
@@ -44,21 +44,21 @@ class Reread:
 
     def counts(self) -> dict[str, Counts]:
         """How much that was. It is read for it once more: what Spark would count meanwhile cannot be had here."""
-        return {view: counted(rows) for view, rows in self.rows.items()}
+        return {view: count_rows(rows) for view, rows in self.rows.items()}
 
 
-def can_be_reread(keeping: Keeping) -> bool:
+def can_reread(keeping: DeadLetterCollector) -> bool:
     """Whether every stream of the query is of files, and nothing is remembered of them."""
     streams = [source for entry, source in keeping.inputs() if not entry.static]
     return not keeping.spec.stateful and all(source.loses_order for source in streams)
 
 
-def wants_order(batch: Batch) -> bool:
+def has_lost_order(batch: Batch) -> bool:
     """Whether a reader has read several files, so that their order is lost."""
     return any(len(part.files) > 1 for part in batch.parts.values())
 
 
-def without(batch: Batch, unread: Unread, inputs: Iterable[Input]) -> Batch:
+def without_files(batch: Batch, unread: UnreadFiles, inputs: Iterable[Input]) -> Batch:
     """The batch as if some of its files had never come."""
     less = {
         name: replace(part, files=tuple(file for file in part.files if file not in unread[entry.view]))
@@ -69,31 +69,31 @@ def without(batch: Batch, unread: Unread, inputs: Iterable[Input]) -> Batch:
     return replace(batch, parts={**batch.parts, **less})
 
 
-def reread(keeping: Keeping, batch: Batch, *, ordered: bool) -> Reread:
+def reread_batch(keeping: DeadLetterCollector, batch: Batch, *, ordered: bool) -> RereadBatch:
     """The views of the query from a second reading of its files."""
     session = keeping.frames.session(now_ms=batch.time.began_ms)
-    rows = rows_again(keeping, batch, session, ordered=ordered)
+    rows = reread_rows(keeping, batch, session, ordered=ordered)
     assert rows is not None
-    views = {view: in_order(found) if ordered else found for view, found in rows.items()}
-    return Reread(keeping.frames.worked_from(keeping.spec, keeping.sources, views, session), rows)
+    views = {view: sort_rows(found) if ordered else found for view, found in rows.items()}
+    return RereadBatch(keeping.frames.compute_views(keeping.spec, keeping.sources, views, session), rows)
 
 
-def rows_again(
-    keeping: Keeping, batch: Batch, session: SparkSession, *, ordered: bool
+def reread_rows(
+    keeping: DeadLetterCollector, batch: Batch, session: SparkSession, *, ordered: bool
 ) -> Mapping[str, DataFrame] | None:
     """The rows of a query's streams once more, by their views. None if those of one cannot be read twice."""
     found: dict[str, DataFrame] = {}
     for entry, source in keeping.inputs():
         if entry.static:
             continue
-        rows = _rows(entry, source, batch.parts, session, ordered=ordered or entry.ordered)
+        rows = _reread_input(entry, source, batch.parts, session, ordered=ordered or entry.ordered)
         if rows is None:
             return None
         found[entry.view] = rows
     return found
 
 
-def gone_files(keeping: Keeping, batch: Batch) -> Unread:
+def gone_files(keeping: DeadLetterCollector, batch: Batch) -> UnreadFiles:
     """The files of a batch that are not there any more. Spark would read the others and say nothing."""
     gone = {
         entry.view: [file for file in batch.parts.get(entry.name, PartRead()).files if is_gone(file)]
@@ -103,7 +103,7 @@ def gone_files(keeping: Keeping, batch: Batch) -> Unread:
     return {view: dict.fromkeys(files, "it is not there any more") for view, files in gone.items() if files}
 
 
-def unreadable_files(keeping: Keeping, batch: Batch) -> Unread:
+def unreadable_files(keeping: DeadLetterCollector, batch: Batch) -> UnreadFiles:
     """The files of a batch that cannot be read, found by halving."""
     session = keeping.frames.session(now_ms=batch.time.began_ms)
     found: dict[str, dict[str, str]] = {}
@@ -112,7 +112,7 @@ def unreadable_files(keeping: Keeping, batch: Batch) -> Unread:
         waiting = [(name, part.files) for name, part in parts if part.files]
         while waiting:
             name, files = waiting.pop()
-            fault = _fault(source, entry, {name: PartRead(files=files)}, session)
+            fault = _find_fault(source, entry, {name: PartRead(files=files)}, session)
             if fault is None:
                 continue
             if len(files) == 1:
@@ -132,8 +132,10 @@ def _parts(entry: Input, parts: Mapping[str, PartRead]) -> list[tuple[str, PartR
     return [(name, parts[name]) for name in names if name in parts]
 
 
-def _fault(source: Source, entry: Input, parts: Mapping[str, PartRead], session: SparkSession) -> FileAtFault | None:
-    rows = source.read_again(session, entry.name, parts)
+def _find_fault(
+    source: Source, entry: Input, parts: Mapping[str, PartRead], session: SparkSession
+) -> FileAtFault | None:
+    rows = source.reread(session, entry.name, parts)
     assert rows is not None
     try:
         rows.write.format("noop").mode("append").save()
@@ -145,10 +147,10 @@ def _fault(source: Source, entry: Input, parts: Mapping[str, PartRead], session:
     return None
 
 
-def _rows(
+def _reread_input(
     entry: Input, source: Source, parts: Mapping[str, PartRead], session: SparkSession, *, ordered: bool
 ) -> DataFrame | None:
-    rows = source.read_again(session, entry.name, parts, ordered=ordered)
+    rows = source.reread(session, entry.name, parts, ordered=ordered)
     if rows is not None:
         return rows
     if any(part.files or part.before != part.after for _, part in _parts(entry, parts)):
@@ -157,13 +159,13 @@ def _rows(
     return nothing.withColumns({name: f.lit(0) for name in ORDER}) if ordered else nothing
 
 
-def counted(rows: DataFrame) -> Counts:
+def count_rows(rows: DataFrame) -> Counts:
     """How many rows of an input there are, and how many of them could not be made."""
     faults = f.count(ERROR if ERROR in rows.columns else f.lit(None))
     (found,) = rows.agg(f.count(f.lit(1)).alias("rows"), faults.alias("faults")).collect()
     return Counts(found["rows"], found["faults"])
 
 
-def in_order(rows: DataFrame) -> DataFrame:
+def sort_rows(rows: DataFrame) -> DataFrame:
     """Rows that tell where they stood, in that order."""
     return rows.orderBy(*ORDER).drop(*ORDER)

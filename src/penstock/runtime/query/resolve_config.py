@@ -18,7 +18,7 @@ from penstock.project.variables import Environ, resolve_variables, unset_hint
 _BLOCK: Final = 64
 
 
-class Filling:
+class ConfigResolver:
     """Fills in what the manifest only refers to."""
 
     def __init__(self, root: Path, environ: Environ, clusters: Clusters = EMBEDDED) -> None:
@@ -27,12 +27,12 @@ class Filling:
         self._clusters = clusters
 
     def source(self, config: Mapping[str, Any]) -> Source:
-        return source_from(self._filled(config), self._root).reaching(self._clusters)
+        return source_from(self._resolve_settings(config), self._root).with_clusters(self._clusters)
 
     def sink(self, config: Mapping[str, Any], node: str) -> Sink:
-        return sink_from(self._filled(config), self._root).reaching(self._clusters.seen_by(node))
+        return sink_from(self._resolve_settings(config), self._root).with_clusters(self._clusters.narrow_to_sink(node))
 
-    def _filled(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def _resolve_settings(self, config: Mapping[str, Any]) -> dict[str, Any]:
         value, unset = resolve_variables(dict(config), self._environ)
         _refuse({reference.name for reference in unset})
         assert isinstance(value, dict)

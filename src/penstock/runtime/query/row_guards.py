@@ -5,31 +5,31 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.jvm.try_eval import tried
+from penstock.clients.jvm.try_eval import try_column
 from penstock.manifest.model import Check
 from penstock.runtime.dead_letters.bisect import MESSAGE
-from penstock.runtime.spark.plan_metrics import observed
+from penstock.runtime.spark.plan_metrics import observed_metric
 from penstock.sql.lint.gate import check_expression
 
 _SOUND: Final = "_sound"
 
 
-def sound(rows: DataFrame, check: Check) -> DataFrame:
+def guard_rows(rows: DataFrame, check: Check) -> DataFrame:
     """The rows over which nothing fails; the others are counted."""
-    marked = rows.withColumn(_SOUND, _fails(*check.expressions).isNull())
+    marked = rows.withColumn(_SOUND, _failure_message(*check.expressions).isNull())
     counted = marked.observe(failed_metric(check), f.count_if(~f.col(_SOUND)))
     return counted.where(_SOUND).drop(_SOUND)
 
 
-def failing(rows: DataFrame, check: Check) -> DataFrame:
+def failing_rows(rows: DataFrame, check: Check) -> DataFrame:
     """The rows over which something fails, each with what that is in a column."""
-    messages = (_fails(expression) for expression in check.expressions)
+    messages = (_failure_message(expression) for expression in check.expressions)
     return rows.withColumn(MESSAGE, f.concat_ws("; ", *messages)).where(f.col(MESSAGE) != "")
 
 
-def failed_rows(session: SparkSession, query: str, check: Check) -> int:
+def count_failing(session: SparkSession, query: str, check: Check) -> int:
     """How many rows of the batch under way were kept out. To be asked when the batch is worked through."""
-    row = observed(session, query, failed_metric(check))
+    row = observed_metric(session, query, failed_metric(check))
     return int(row.getLong(0)) if row else 0
 
 
@@ -38,7 +38,7 @@ def failed_metric(check: Check) -> str:
     return f"fails {check.view}"
 
 
-def _fails(*expressions: str) -> Column:
+def _failure_message(*expressions: str) -> Column:
     """A text if one of the expressions fails over a row, null if none does."""
     whole = f.struct(*(f.expr(check_expression(text)).alias(f"c{place}") for place, text in enumerate(expressions)))
-    return f.when(tried(whole).isNull(), f"it cannot be computed: {', '.join(expressions)}")
+    return f.when(try_column(whole).isNull(), f"it cannot be computed: {', '.join(expressions)}")

@@ -31,7 +31,7 @@ from penstock.keyed.operators import (
     VersionJoin,
 )
 from penstock.manifest.model import KeyedStep
-from penstock.runtime.query.stateful_executor import BUCKET, PACKED, WORKED, Cell, Packer, unpacked
+from penstock.runtime.query.stateful_executor import BUCKET, PACKED, WORKED, Cell, Packer, decode_rows
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 BUCKETS: Final = 32
@@ -41,15 +41,15 @@ _TURNS: Final = "turns "
 _RESERVED: Final = frozenset({NOW, OP, SIGN, *ORDER})
 
 
-def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
+def apply_operator(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
     """The stream that the operator makes of its inputs."""
     keys = keys_of(step.operator)
-    frames = _comparable(frames, _compared(step.operator))
-    frames = [_normal(frame, names) for frame, names in zip(frames, keys, strict=True)]
+    frames = _align_key_types(frames, _compared_columns(step.operator))
+    frames = [_normalize_zeros(frame, names) for frame, names in zip(frames, keys, strict=True)]
     schemas = [make_nullable(to_arrow_schema(frame.schema, timezone="UTC")) for frame in frames]
-    operator = completed(step.operator, [frame.columns for frame in frames])
+    operator = complete_operator(step.operator, [frame.columns for frame in frames])
     kernel = kernel_for(operator, tuple(schemas))
-    cell = Cell(kernel, schemas, state_layout(kernel, schemas), _handed_on(operator))
+    cell = Cell(kernel, schemas, state_layout(kernel, schemas), _passthrough_columns(operator))
     packed = [
         frame.withColumn(BUCKET, _bucket(names)).mapInArrow(Packer(side), PACKED)
         for side, (frame, names) in enumerate(zip(frames, keys, strict=True))
@@ -59,7 +59,7 @@ def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
     worked = buckets.transformWithState(cell, WORKED, "Append", mode)
     kept = f.concat(f.lit("["), f.array_join(f.collect_list("kept"), ","), f.lit("]"))
     counted = worked.observe(turn_metric(step.view), f.sum("late").alias("late"), kept.alias("kept"))
-    return counted.mapInArrow(unpacked, from_arrow_schema(kernel.output))
+    return counted.mapInArrow(decode_rows, from_arrow_schema(kernel.output))
 
 
 def turn_metric(view: str) -> str:
@@ -67,7 +67,7 @@ def turn_metric(view: str) -> str:
     return f"{_TURNS}{view}"
 
 
-def turned_view(metric: str) -> str | None:
+def metric_view(metric: str) -> str | None:
     """The view whose operator tells of its turns under this name, if it is one of those."""
     return metric.removeprefix(_TURNS) if metric.startswith(_TURNS) else None
 
@@ -83,7 +83,7 @@ def keys_of(operator: Operator) -> list[tuple[str, ...]]:
             return [operator.left_key, operator.right_key]
 
 
-def _compared(operator: Operator) -> list[tuple[str, ...]]:
+def _compared_columns(operator: Operator) -> list[tuple[str, ...]]:
     """The columns of each input that must have the types of those of the other one, by their places."""
     if not isinstance(operator, IntervalJoin):
         return keys_of(operator)
@@ -91,29 +91,29 @@ def _compared(operator: Operator) -> list[tuple[str, ...]]:
     return [(*operator.left_key, *left), (*operator.right_key, *right)]
 
 
-def completed(operator: Operator, columns: Sequence[Sequence[str]]) -> Operator:
+def complete_operator(operator: Operator, columns: Sequence[Sequence[str]]) -> Operator:
     """The operator with the columns that it hands on, now that those of its inputs are known."""
     match operator:
         case Aggregate():
             return operator
         case LatestPerKey():
-            return replace(operator, columns=_others(columns[0]))
+            return replace(operator, columns=_remaining_columns(columns[0]))
         case Ranking():
-            return replace(operator, columns=_others(columns[0], *(sort.column for sort in operator.order)))
+            return replace(operator, columns=_remaining_columns(columns[0], *(sort.column for sort in operator.order)))
         case OverWindow():
             used = [name for call in operator.calls for name in (call.argument, call.default) if name]
-            return replace(operator, columns=_others(columns[0], *used, operator.time or ""))
+            return replace(operator, columns=_remaining_columns(columns[0], *used, operator.time or ""))
         case IntervalJoin():
-            left, right = (_others(columns[i], *operator.own[i]) for i in (0, 1))
+            left, right = (_remaining_columns(columns[i], *operator.own[i]) for i in (0, 1))
             return replace(operator, left_columns=left, right_columns=right, left_out=left, right_out=right)
         case VersionJoin() | ChangeJoin():
             times = (operator.left_time, operator.right_time) if isinstance(operator, VersionJoin) else ("", "")
-            left = _others(columns[0], *operator.left_key, times[0] or "")
-            right = _others(columns[1], *operator.right_key, times[1] or "")
+            left = _remaining_columns(columns[0], *operator.left_key, times[0] or "")
+            right = _remaining_columns(columns[1], *operator.right_key, times[1] or "")
             return replace(operator, left_columns=left, right_columns=right, left_out=left, right_out=right)
 
 
-def _handed_on(operator: Operator) -> frozenset[str]:
+def _passthrough_columns(operator: Operator) -> frozenset[str]:
     """The columns that an operator only hands on. Of rows that it kept before such a column came, it is null."""
     match operator:
         case Aggregate():
@@ -125,7 +125,7 @@ def _handed_on(operator: Operator) -> frozenset[str]:
     return frozenset(columns).difference(*keys_of(operator))
 
 
-def _others(columns: Sequence[str], *used: str) -> tuple[str, ...]:
+def _remaining_columns(columns: Sequence[str], *used: str) -> tuple[str, ...]:
     return tuple(name for name in columns if name not in _RESERVED and name not in used)
 
 
@@ -134,7 +134,7 @@ def _bucket(names: Sequence[str]) -> Any:
     return f.pmod(f.hash(*columns) if columns else f.lit(0), f.lit(BUCKETS)).cast("int")
 
 
-def _normal(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+def _normalize_zeros(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """Zero has two signs as a floating point number, and equal keys must share a bucket."""
     floats = [field.name for field in frame.schema if isinstance(field.dataType, DoubleType | FloatType)]
     plus_zero = {
@@ -143,7 +143,7 @@ def _normal(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     return frame.withColumns({name: column for name, column in plus_zero.items() if name in names})
 
 
-def _comparable(frames: Sequence[DataFrame], keys: Sequence[Sequence[str]]) -> list[DataFrame]:
+def _align_key_types(frames: Sequence[DataFrame], keys: Sequence[Sequence[str]]) -> list[DataFrame]:
     """Both sides of a join with keys of the same types."""
     if len(frames) == 1:
         return list(frames)

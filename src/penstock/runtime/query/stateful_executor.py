@@ -38,14 +38,15 @@ class Packer:
         found = [batch for batch in batches if batch.num_rows]
         if not found:
             return
-        rows = _numbered(pa.Table.from_batches(found))
+        rows = _number_rows(pa.Table.from_batches(found))
         buckets = rows.column(BUCKET).to_numpy()
         order = np.argsort(buckets, kind="stable")
         sorted_rows = rows.drop_columns([BUCKET]).take(pa.array(order)).combine_chunks()
         numbers, starts = np.unique(buckets[order], return_index=True)
         ends = [*starts[1:], len(order)]
         blobs = [
-            _written(sorted_rows.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)
+            _encode_rows(sorted_rows.slice(start, end - start))
+            for start, end in zip(starts.tolist(), ends, strict=True)
         ]
         sides = np.full(len(numbers), self.side, dtype=np.int32)
         yield pa.RecordBatch.from_arrays(
@@ -53,7 +54,7 @@ class Packer:
         )
 
 
-def _numbered(rows: pa.Table) -> pa.Table:
+def _number_rows(rows: pa.Table) -> pa.Table:
     """A task sees the rows of a file in their order, and Spark has no function that would number them in a stream."""
     place = rows.schema.get_field_index(ORDER[-1])
     if place < 0:
@@ -61,14 +62,14 @@ def _numbered(rows: pa.Table) -> pa.Table:
     return rows.set_column(place, rows.schema.field(place), pa.array(np.arange(rows.num_rows, dtype=np.int64)))
 
 
-def _written(rows: pa.Table) -> bytes:
+def _encode_rows(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
     return bytes(sink.getvalue())
 
 
-def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def decode_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for blob in batch.column("rows"):
             if blob.is_valid:
@@ -128,5 +129,5 @@ class Cell(StatefulProcessor):
         if turn.wake_ms is not None:
             self._handle.registerTimer(turn.wake_ms)
         kept_rows = {name: table.num_rows for name, table in turn.state.items()}
-        output = _written(turn.output) if turn.output.num_rows else None
+        output = _encode_rows(turn.output) if turn.output.num_rows else None
         yield Row(rows=output, late=turn.late, kept=json.dumps({str(key[0]): kept_rows}))

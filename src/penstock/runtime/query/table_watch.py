@@ -23,21 +23,21 @@ class TableWatch:
         tables = [(e.node, source) for e, source in zip(query.inputs, sources, strict=True) if e.static]
         self._tables = [(node, source, source.file_stamps()) for node, source in tables]
         self._next_look = time.monotonic() + _POLL_SECS
-        self._changed: QueryFailed | None = None
+        self._change_table: QueryFailed | None = None
 
     def find_change(self) -> QueryFailed | None:
         """Why the query must begin again, if it must. Once that is so it stays so: files that come back were read
         otherwise meanwhile."""
-        for node, source, before in self._tables if self._changed is None else ():
+        for node, source, before in self._tables if self._change_table is None else ():
             if source.file_stamps() != before:
                 text = f"files of the table `{node.partition('.')[2]}` changed: it is read again"
-                self._changed = QueryFailed(CHANGED, text, retriable=True)
-        return self._changed
+                self._change_table = QueryFailed(CHANGED, text, retriable=True)
+        return self._change_table
 
     def poll(self) -> QueryFailed | None:
         """`find_change`, but files are looked at once in a while only."""
         now = time.monotonic()
         if not self._tables or now < self._next_look:
-            return self._changed
+            return self._change_table
         self._next_look = now + _POLL_SECS
         return self.find_change()

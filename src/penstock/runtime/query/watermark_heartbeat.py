@@ -13,20 +13,20 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.clients.files.formats import STREAM_OPTIONS, literal
+from penstock.clients.files.formats import STREAM_OPTIONS, escape_glob
 from penstock.manifest.model import Input, QuerySpec
 from penstock.runtime.query.event_time import NEWEST, input_metric
 
 
-def read(session: SparkSession, folder: Path, entry: Input) -> DataFrame:
+def read_heartbeats(session: SparkSession, folder: Path, entry: Input) -> DataFrame:
     """The heartbeats of an input, a column `at`. Those that have been heard are taken away."""
     place = folder / entry.name
     place.mkdir(parents=True, exist_ok=True)
     reader = session.readStream.name(f"{entry.name}_beats").format("json").schema("at TIMESTAMP")
-    return reader.options(cleanSource="delete", **STREAM_OPTIONS).load(literal(place))
+    return reader.options(cleanSource="delete", **STREAM_OPTIONS).load(escape_glob(place))
 
 
-def beat(folder: Path, entry: Input, at_ms: int) -> None:
+def write_heartbeat(folder: Path, entry: Input, at_ms: int) -> None:
     """Say that event time has come to `at_ms`."""
     place = folder / entry.name
     place.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ class Silence:
     latest_ms: int | None = None
     until_ms: int = 0
 
-    def heard(self, newest_ms: int | None, began_ms: int, now_ms: int) -> None:
+    def note_batch(self, newest_ms: int | None, began_ms: int, now_ms: int) -> None:
         """A batch that began at some time had rows of the input up to `newest_ms`, or none."""
         if newest_ms is None:
             self.until_ms = max(self.until_ms, began_ms)
@@ -56,7 +56,7 @@ class Silence:
             self.latest_ms = max(self.latest_ms or 0, newest_ms)
             self.since_ms = self.until_ms = now_ms
 
-    def go_on(self, others_ms: int | None) -> int | None:
+    def advance_time(self, others_ms: int | None) -> int | None:
         """Let event time go on if it is time for that, and say how far.
 
         Without any row yet, it starts where other inputs are.
@@ -87,25 +87,25 @@ class IdleWatch:
                 started = None if reached_ms is None else reached_ms + time.delay_ms
                 silence = None if time.idle_ms is None else Silence(time.idle_ms, now_ms, started)
                 self._inputs.append((entry, silence))
-        self._newest: dict[str, int] = {}
+        self._last_rows: dict[str, int] = {}
 
-    def look(self, query: StreamingQuery) -> None:
+    def check_query(self, query: StreamingQuery) -> None:
         """To be called now and then, while the query runs."""
         if not any(silence for _, silence in self._inputs):
             return
-        self._hear(query)
+        self._note_batches(query)
         status = query.status
         if not status["isTriggerActive"] and not status["isDataAvailable"]:
             for _, silence in self._inputs:
                 if silence is not None:
                     silence.until_ms = _now_ms()
         for entry, silence in self._inputs:
-            others = [newest for view, newest in self._newest.items() if view != entry.view]
-            at_ms = silence.go_on(max(others, default=None)) if silence is not None else None
+            others = [newest for view, newest in self._last_rows.items() if view != entry.view]
+            at_ms = silence.advance_time(max(others, default=None)) if silence is not None else None
             if at_ms is not None:
-                beat(self._folder, entry, at_ms)
+                write_heartbeat(self._folder, entry, at_ms)
 
-    def _hear(self, query: StreamingQuery) -> None:
+    def _note_batches(self, query: StreamingQuery) -> None:
         """Take note of the batches since the last look."""
         last = query.lastProgress
         if last is None or last["batchId"] == self._seen:
@@ -118,9 +118,9 @@ class IdleWatch:
                 counted = progress["observedMetrics"].get(input_metric(entry))
                 newest_ms = None if counted is None else counted[NEWEST]
                 if newest_ms is not None:
-                    self._newest[entry.view] = max(self._newest.get(entry.view, newest_ms), newest_ms)
+                    self._last_rows[entry.view] = max(self._last_rows.get(entry.view, newest_ms), newest_ms)
                 if silence is not None:
-                    silence.heard(newest_ms, began_ms, _now_ms())
+                    silence.note_batch(newest_ms, began_ms, _now_ms())
         self._seen = last["batchId"]
 
 

@@ -12,22 +12,22 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from penstock.connectors.hybrid import MISMATCH_HINT, called
+from penstock.connectors.hybrid import MISMATCH_HINT, describe_phase
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Backfill, Input, QuerySpec
-from penstock.runtime.checkpoint.layout import begun_at
+from penstock.runtime.checkpoint.layout import start_offset
 from penstock.runtime.query.dataframes import Frames, columns_of
-from penstock.runtime.run.resources import Outside
+from penstock.runtime.run.resources import RunResources
 from penstock.sql.types.coercion import mismatches
 from penstock.sql.types.columns import Columns
 
 _NOTE: Final = "phases.json"
 
 
-class Phases:
+class BackfillPhases:
     """The phases of one query's inputs."""
 
-    def __init__(self, spec: QuerySpec, checkpoint: Path, frames: Frames, outside: Outside) -> None:
+    def __init__(self, spec: QuerySpec, checkpoint: Path, frames: Frames, outside: RunResources) -> None:
         self._spec = spec
         self._checkpoint = checkpoint
         self._frames = frames
@@ -35,81 +35,85 @@ class Phases:
         self._noted: dict[str, dict[str, Any]] = _read(checkpoint / _NOTE)
 
     @property
-    def over(self) -> bool:
+    def finished(self) -> bool:
         """Whether there is nothing left to read."""
         streams = [entry for entry in self._spec.inputs if not entry.static]
-        return all(entry.backfill is not None and self._is_over(entry, entry.backfill) for entry in streams)
+        return all(entry.backfill is not None and self._has_finished(entry, entry.backfill) for entry in streams)
 
     @property
-    def to_an_end(self) -> bool:
+    def is_backfilling(self) -> bool:
         """Whether a phase is read now, so that the query ends with what is there."""
-        return any(self._done(entry) < len(backfill.phases) for entry, backfill in self._phased())
+        return any(self._finished_phases(entry) < len(backfill.phases) for entry, backfill in self._backfilled_inputs())
 
     @property
-    def said(self) -> str | None:
+    def phase_label(self) -> str | None:
         """Which phase it is, for people; None if there are none."""
-        found = [f"{min(self._done(entry) + 1, _count(b))} of {_count(b)}" for entry, b in self._phased()]
+        found = [
+            f"{min(self._finished_phases(entry) + 1, _phase_count(b))} of {_phase_count(b)}"
+            for entry, b in self._backfilled_inputs()
+        ]
         return ", ".join(found) or None
 
-    def now(self) -> QuerySpec:
+    def current_query(self) -> QuerySpec:
         """The query as it reads now. What must be known before the first phase begins is noted."""
-        if not any(True for _ in self._phased()):
+        if not any(True for _ in self._backfilled_inputs()):
             return self._spec
         session = self._frames.session()
-        self._note_begins()
+        self._record_start_offsets()
         inputs = [
-            self._input(entry, entry.backfill, session) if entry.backfill else entry for entry in self._spec.inputs
+            self._phase_input(entry, entry.backfill, session) if entry.backfill else entry
+            for entry in self._spec.inputs
         ]
         return self._spec.model_copy(update={"inputs": tuple(inputs)})
 
-    def next(self) -> bool:
+    def advance_phase(self) -> bool:
         """Note that what is read now came to its end. Whether something comes after it."""
-        ended = [(entry, b) for entry, b in self._phased() if self._done(entry) < len(b.phases)]
+        ended = [(entry, b) for entry, b in self._backfilled_inputs() if self._finished_phases(entry) < len(b.phases)]
         for entry, _ in ended:
-            self._noted[entry.name] = {**self._noted[entry.name], "done": self._done(entry) + 1}
+            self._noted[entry.name] = {**self._noted[entry.name], "done": self._finished_phases(entry) + 1}
         if ended:
             self._write()
-        return any(not self._is_over(entry, backfill) for entry, backfill in ended)
+        return any(not self._has_finished(entry, backfill) for entry, backfill in ended)
 
-    def _phased(self) -> Iterator[tuple[Input, Backfill]]:
+    def _backfilled_inputs(self) -> Iterator[tuple[Input, Backfill]]:
         return ((entry, entry.backfill) for entry in self._spec.inputs if entry.backfill is not None)
 
-    def _done(self, entry: Input) -> int:
+    def _finished_phases(self, entry: Input) -> int:
         return int(self._noted.get(entry.name, {}).get("done", 0))
 
-    def _is_over(self, entry: Input, backfill: Backfill) -> bool:
-        return backfill.is_all and self._done(entry) >= len(backfill.phases)
+    def _has_finished(self, entry: Input, backfill: Backfill) -> bool:
+        return backfill.is_all and self._finished_phases(entry) >= len(backfill.phases)
 
-    def _input(self, entry: Input, backfill: Backfill, session: SparkSession) -> Input:
-        done = self._done(entry)
+    def _phase_input(self, entry: Input, backfill: Backfill, session: SparkSession) -> Input:
+        done = self._finished_phases(entry)
         if done >= len(backfill.phases) and not backfill.is_all:
-            return self._topic(entry, backfill)
+            return self._topic_input(entry, backfill)
         wanted = columns_of(self._frames.filling.source(entry.source).peek(session))
         for at, later in enumerate(backfill.phases[done:], done):
             read = self._frames.filling.source(later.source).with_columns(wanted)
-            _check(at, later.source, columns_of(read.peek(session)), wanted)
+            _check_columns(at, later.source, columns_of(read.peek(session)), wanted)
         phase = backfill.phases[min(done, len(backfill.phases) - 1)]
         types = {column.name: str(column.type) for column in wanted}
         said = {"name": phase.name, "source": phase.source, "cast_to": types, "condition": None, "backfill": None}
         return entry.model_copy(update=said)
 
-    def _topic(self, entry: Input, backfill: Backfill) -> Input:
+    def _topic_input(self, entry: Input, backfill: Backfill) -> Input:
         """The input that reads the topic, from where it was to begin."""
         self._outside.note_phases(self._spec, entry, backfill)
         begins = {int(number): int(at) for number, at in self._noted[entry.name]["begins"].items()}
-        if begun_at(self._checkpoint, entry.name) is None:
-            self._outside.check_begins(self._spec, self._checkpoint, str(entry.source["topic"]), begins)
+        if start_offset(self._checkpoint, entry.name) is None:
+            self._outside.check_start_offsets(self._spec, self._checkpoint, str(entry.source["topic"]), begins)
         source = {**entry.source, "starting_offsets": begins} if begins else entry.source
         return entry.model_copy(update={"source": source, "backfill": None})
 
-    def _note_begins(self) -> None:
+    def _record_start_offsets(self) -> None:
         """Ask where topics are to be read from before anything else is read: later, records would be left out that came
         in the meantime. A query that has lost its checkpoint may know from elsewhere that it had come to its topic."""
-        new = [(entry, backfill) for entry, backfill in self._phased() if entry.name not in self._noted]
+        new = [(entry, backfill) for entry, backfill in self._backfilled_inputs() if entry.name not in self._noted]
         for entry, backfill in new:
-            kept = self._outside.behind(self._spec, entry, backfill)
+            kept = self._outside.resume_offsets(self._spec, entry, backfill)
             done = len(backfill.phases) if kept else 0
-            self._noted[entry.name] = {"done": done, "begins": kept or self._outside.begins(entry, backfill)}
+            self._noted[entry.name] = {"done": done, "begins": kept or self._outside.start_offsets(entry, backfill)}
         if new:
             self._write()
 
@@ -125,12 +129,12 @@ def _read(note: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _count(backfill: Backfill) -> int:
+def _phase_count(backfill: Backfill) -> int:
     return len(backfill.phases) + (not backfill.is_all)
 
 
-def _check(at: int, phase: Mapping[str, Any], found: Columns, wanted: Columns) -> None:
+def _check_columns(at: int, phase: Mapping[str, Any], found: Columns, wanted: Columns) -> None:
     """Refuse a phase whose columns cannot be those of the topic."""
     said = [text for _, text in mismatches(found, wanted, phase["type"])]
     if said:
-        raise PlanRefused("phase-mismatch", f"{'; '.join(said)}: {called(at, phase)}", hint=MISMATCH_HINT)
+        raise PlanRefused("phase-mismatch", f"{'; '.join(said)}: {describe_phase(at, phase)}", hint=MISMATCH_HINT)

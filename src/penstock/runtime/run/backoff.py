@@ -18,7 +18,7 @@ _PASSING_IN_DRAIN: Final = ("worker-lost", CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PendingRetry:
     spec: QuerySpec
     due: float
     failure: PenstockError
@@ -29,13 +29,13 @@ class Retries:
     """Every time in vain doubles the wait; a batch that was committed in between begins the count anew."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _PendingRetry] = {}
         self._tries: dict[str, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def may_add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool) -> bool:
+    def can_add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool) -> bool:
         """Whether a query may begin again after this failure.
 
         A query that comes to an end (`drain`) leaves services that are gone to whoever started it, who is told so at
@@ -50,14 +50,14 @@ class Retries:
         tries = self._next_try(spec, batches)
         self._tries[spec.name] = batches, tries
         wait_secs = min(FIRST_SECS * 2 ** min(tries - 1, 20), LONGEST_SECS)
-        self._waiting[spec.name] = _Waiting(spec, time.monotonic() + wait_secs, failure, drain)
+        self._waiting[spec.name] = _PendingRetry(spec, time.monotonic() + wait_secs, failure, drain)
         return tries, wait_secs
 
     def _next_try(self, spec: QuerySpec, batches: int) -> int:
         before, tries = self._tries.get(spec.name, (batches, 0))
         return tries + 1 if before == batches else 1
 
-    def due(self) -> list[tuple[QuerySpec, bool]]:
+    def pop_due(self) -> list[tuple[QuerySpec, bool]]:
         """Those that have waited long enough, and whether they come to an end. They do not wait any more."""
         found = [waiting for waiting in self._waiting.values() if waiting.due <= time.monotonic()]
         for waiting in found:

@@ -12,7 +12,7 @@ from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.runtime.batch.progress import ProgressBoard
-from penstock.runtime.run.resources import Broker, Outside
+from penstock.runtime.run.resources import Broker, RunResources
 
 _PAUSE_SECS: Final = 5
 
@@ -20,7 +20,7 @@ _PAUSE_SECS: Final = 5
 class BrokerWatch:
     """Asks each broker from a thread of its own, for as long as queries run."""
 
-    def __init__(self, queries: Collection[QuerySpec], outside: Outside, board: ProgressBoard) -> None:
+    def __init__(self, queries: Collection[QuerySpec], outside: RunResources, board: ProgressBoard) -> None:
         self._queries = queries
         self._outside = outside
         self._board = board
@@ -41,7 +41,7 @@ class BrokerWatch:
             asked_at = time.time()
             try:
                 admin = admin or KafkaAdmin(broker.kafka)
-                admin.described(broker.topics)
+                admin.describe_topics(broker.topics)
                 since = None
             except (ServiceError, OSError):
                 since = since or asked_at

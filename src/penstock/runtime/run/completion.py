@@ -24,7 +24,7 @@ LEAST: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class CompletionEstimate:
     """The part that is read, from 0 to 1; how many rows of the batch under way that were; how long the rest takes."""
 
     part: float
@@ -33,7 +33,7 @@ class Reached:
 
 
 @dataclass(slots=True)
-class Extent:
+class CompletionTracker:
     """Looks at one query, now and then. `total` is how much there is, if a source knows more than Spark has planned."""
 
     checkpoint: Path
@@ -49,7 +49,7 @@ class Extent:
         committed = last_number(self.checkpoint / "commits")
         self._first = 0 if committed is None else committed + 1
 
-    def look(self, query: StreamingQuery) -> Reached | None:
+    def estimate_completion(self, query: StreamingQuery) -> CompletionEstimate | None:
         """How far it is; None if that is not known, or was asked a moment ago."""
         if time.monotonic() < self._due:
             return None
@@ -57,20 +57,20 @@ class Extent:
         begun = last_number(self.checkpoint / "offsets")
         if begun is None or begun < self._first:
             return None
-        return self._reached(begun, last_number(self.checkpoint / "commits"), _work(str(query.runId)))
+        return self._estimate_batch(begun, last_number(self.checkpoint / "commits"), _task_progress(str(query.runId)))
 
-    def _reached(self, begun: int, committed: int | None, work: "_Work") -> Reached | None:
+    def _estimate_batch(self, begun: int, committed: int | None, work: "_TaskProgress") -> CompletionEstimate | None:
         sizes = [self._size(batch) for batch in range(self._first, begun + 1)]
         whole = max(sum(sizes), self.total or 0)
         if not whole:
             return None
-        done = sum(sizes) if committed == begun else sum(sizes[:-1]) + self._under_way(begun, work)
+        done = sum(sizes) if committed == begun else sum(sizes[:-1]) + self._batch_progress(begun, work)
         self._furthest = max(self._furthest, min(done / whole, 1.0))
         spent = time.monotonic() - self._began
         left = spent * (1 - self._furthest) / self._furthest if self._furthest >= LEAST else None
-        return Reached(self._furthest, 0 if committed == begun else work.rows, left)
+        return CompletionEstimate(self._furthest, 0 if committed == begun else work.rows, left)
 
-    def _under_way(self, batch: int, work: "_Work") -> float:
+    def _batch_progress(self, batch: int, work: "_TaskProgress") -> float:
         """How much of a batch is read. Its tasks may be few, and columns may be read without the others beside them."""
         of_files = any(part.files for part in batch_parts(self.checkpoint, batch).values())
         read = work.bytes if of_files else work.rows
@@ -78,12 +78,12 @@ class Extent:
 
     def _size(self, batch: int) -> int:
         if batch not in self._sizes:
-            self._sizes[batch] = sum(map(size, batch_parts(self.checkpoint, batch).values()))
+            self._sizes[batch] = sum(map(part_size, batch_parts(self.checkpoint, batch).values()))
         return self._sizes[batch]
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _TaskProgress:
     """What Spark does for a query now: the part of its tasks that is done, and what they have read."""
 
     tasks: float = 0.0
@@ -91,11 +91,11 @@ class _Work:
     bytes: int = 0
 
 
-def size(part: PartRead) -> int:
+def part_size(part: PartRead) -> int:
     """How much a reader has read, or is to read: bytes of files, or what its positions lie apart."""
     if part.files:
         return sum(_bytes(address) for address in part.files)
-    return max(0, _sum(_position(part.after)) - _sum(_position(part.before)))
+    return max(0, _position_sum(_position(part.after)) - _position_sum(_position(part.before)))
 
 
 def _bytes(address: str) -> int:
@@ -112,13 +112,13 @@ def _position(text: str | None) -> Any:
         return 0
 
 
-def _sum(position: Any) -> int:
+def _position_sum(position: Any) -> int:
     """All numbers of a position together."""
     match position:
         case {"rows": int() as rows}:
             return rows
         case dict():
-            return sum(map(_sum, position.values()))
+            return sum(map(_position_sum, position.values()))
         case int():
             return position
         case str() if position.lstrip("-").isdecimal():
@@ -126,7 +126,7 @@ def _sum(position: Any) -> int:
     return 0
 
 
-def _work(group: str) -> _Work:
+def _task_progress(group: str) -> _TaskProgress:
     context: Any = SparkContext._active_spark_context
     try:
         tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
@@ -136,9 +136,9 @@ def _work(group: str) -> _Work:
         tasks = sum(stage.numTasks() for stage in found)
         done = sum(stage.numCompleteTasks() for stage in found)
         rows, read = (max((of(stage) for stage in found), default=0) for of in (_rows, _bytes_read))
-        return _Work(done / tasks if tasks else 0.0, rows, read)
+        return _TaskProgress(done / tasks if tasks else 0.0, rows, read)
     except SPARK_ERRORS:  # a stage that is not there yet
-        return _Work()
+        return _TaskProgress()
 
 
 def _rows(stage: Any) -> int:

@@ -14,30 +14,30 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.clients.int256.columns import with_texts
+from penstock.clients.int256.columns import int256_to_texts
 from penstock.connectors.contract import Sink, Source, StreamSink
 from penstock.errors import PenstockError, QueryFailed
-from penstock.manifest.model import Every, Input, Output, QuerySpec, RealTime
-from penstock.plan.place import Place
-from penstock.runtime.batch.batch_writer import Writing
-from penstock.runtime.batch.fan_out import shared_read
+from penstock.manifest.model import Every, Input, QueryOutput, QuerySpec, RealTime
+from penstock.plan.place import ProjectPlace
+from penstock.runtime.batch.batch_writer import BatchWriter
+from penstock.runtime.batch.fan_out import fan_out_stream
 from penstock.runtime.batch.progress import ProgressBoard
-from penstock.runtime.checkpoint.layout import place_of, reached_ms, state_partitions, unfinished_batch
+from penstock.runtime.checkpoint.layout import reached_ms, reader_offset, state_partitions, unfinished_batch
 from penstock.runtime.checkpoint.state_schema import begin_state
 from penstock.runtime.checkpoint.state_stats import StateNotes
-from penstock.runtime.dead_letters.collector import Keeping
-from penstock.runtime.dead_letters.masking import errors_of
-from penstock.runtime.dead_letters.post_commit_scan import Afterwards
+from penstock.runtime.dead_letters.collector import DeadLetterCollector
+from penstock.runtime.dead_letters.masking import dead_letter_store
+from penstock.runtime.dead_letters.post_commit_scan import PostCommitScan
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.lookup_tables import check_tables
 from penstock.runtime.query.table_watch import TableWatch
 from penstock.runtime.query.watermark_heartbeat import IdleWatch
-from penstock.runtime.run.backfill import Phases
-from penstock.runtime.run.completion import Extent
-from penstock.runtime.run.listener import QueryListener, last_executed
-from penstock.runtime.run.resources import Outside
-from penstock.runtime.spark.analysis_errors import found_in
-from penstock.runtime.spark.errors import is_for_input, is_for_rows
+from penstock.runtime.run.backfill import BackfillPhases
+from penstock.runtime.run.completion import CompletionTracker
+from penstock.runtime.run.listener import QueryListener, last_committed_batch
+from penstock.runtime.run.resources import RunResources
+from penstock.runtime.spark.analysis_errors import attribute_errors
+from penstock.runtime.spark.errors import is_input_error, is_row_error
 from penstock.runtime.spark.list_once import list_once
 
 _KEPT: Final = "kept"
@@ -51,7 +51,7 @@ _AHEAD: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveQuery:
     """A query that Spark is running, and the error of our own that ended it, if one did."""
 
     spec: QuerySpec
@@ -63,11 +63,11 @@ class Live:
     """Whether it comes to an end by itself."""
     shape: Shape
     board: ProgressBoard
-    afterwards: Afterwards | None
+    afterwards: PostCommitScan | None
     most_rows: Mapping[str, int]
     """After how many rows outputs have seen enough, by node."""
-    phases: Phases
-    extent: Extent | None
+    phases: BackfillPhases
+    extent: CompletionTracker | None
     """How far it is, if it comes to an end."""
     sources: Sequence[Source]
     tables: TableWatch
@@ -75,7 +75,7 @@ class Live:
     @property
     def has_enough(self) -> bool:
         """Whether an output has seen as many rows as it was to see."""
-        return any(self.board.committed(self.spec.name, node) >= most for node, most in self.most_rows.items())
+        return any(self.board.committed_rows(self.spec.name, node) >= most for node, most in self.most_rows.items())
 
     @property
     def is_lost(self) -> bool:
@@ -83,13 +83,13 @@ class Live:
         return self.afterwards is not None and bool(self.failures)
 
     @property
-    def outdated(self) -> QueryFailed | None:
+    def restart_reason(self) -> QueryFailed | None:
         """Why it should end and begin again: something can be read by now that could not when it began."""
-        why = next((said for source in self.sources if (said := source.outdated) is not None), None)
+        why = next((said for source in self.sources if (said := source.restart_reason) is not None), None)
         return self.tables.poll() if why is None else QueryFailed("query-failed", why, retriable=True)
 
     @property
-    def in_real_time(self) -> bool:
+    def is_real_time(self) -> bool:
         """Whether its batches last long, while rows go through them one by one."""
         return isinstance(self.spec.trigger, RealTime) and self.shape == "observed" and not self.ends
 
@@ -100,8 +100,8 @@ class Live:
         the monotonic clock.
         """
         self.query.stop()
-        if (batch := last_executed(self.query)) is not None:
-            self.board.heard(self.spec.name, batch)
+        if (batch := last_committed_batch(self.query)) is not None:
+            self.board.wait_for_batch(self.spec.name, batch)
         if self.afterwards is not None:
             self.afterwards.close(until)
 
@@ -109,65 +109,67 @@ class Live:
 class Launcher:
     """Starts the queries of a run. It remembers which of them had rows that could not be used."""
 
-    def __init__(self, frames: Frames, outside: Outside, place: Place, board: ProgressBoard) -> None:
+    def __init__(self, frames: Frames, outside: RunResources, place: ProjectPlace, board: ProgressBoard) -> None:
         self._frames = frames
         self._outside = outside
         self._place = place
         self._board = board
         self._careful: set[str] = set()
 
-    def goes_on(self, live: Live, error: Exception) -> bool:
+    def try_fallback(self, live: LiveQuery, error: Exception) -> bool:
         """Whether a query that ended is to go on in batches, which keep what it stopped at."""
-        if live.shape == "batches" or not is_for_input(error):
+        if live.shape == "batches" or not is_input_error(error):
             return False
-        wanted = live.spec.outputs if is_for_rows(error) else live.spec.inputs
+        wanted = live.spec.outputs if is_row_error(error) else live.spec.inputs
         if all(part.on_error == "stop" for part in wanted):
             return False
         self._careful.add(live.spec.name)
         return True
 
-    def launch(self, whole: QuerySpec, *, drain: bool) -> Live | None:
+    def launch(self, whole: QuerySpec, *, drain: bool) -> LiveQuery | None:
         """Start a query; None if there is nothing left that it was to read."""
         checkpoint = self._place.checkpoint(whole.name).absolute()
-        phases = Phases(whole, checkpoint, self._frames, self._outside)
-        if phases.over:
+        phases = BackfillPhases(whole, checkpoint, self._frames, self._outside)
+        if phases.finished:
             return None
-        spec = self._outside.resumed(phases.now(), whole, checkpoint)
+        spec = self._outside.resume_query(phases.current_query(), whole, checkpoint)
         kept = [checkpoint / _KEPT / entry.name for entry in spec.inputs]
-        sources = [source.keeping_in(at) for source, at in zip(self._frames.sources(spec), kept, strict=True)]
+        sources = [source.with_directory(at) for source, at in zip(self._frames.sources(spec), kept, strict=True)]
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
-        ends = drain or phases.to_an_end or all(source.bounded for source in streams_of)
+        ends = drain or phases.is_backfilling or all(source.bounded for source in streams_of)
         poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
         again = unfinished_batch(checkpoint) is not None
         tables = TableWatch(spec, sources)
         sources = [
-            _found_now(entry, source, session, again) for entry, source in zip(spec.inputs, sources, strict=True)
+            _snapshot_source(entry, source, session, again) for entry, source in zip(spec.inputs, sources, strict=True)
         ]
         check_tables(spec, sources, self._frames.session, self._outside.warn_once)
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
-        keeping = Keeping(spec, sources, self._frames, self._board, errors_of(spec, self._outside.errors))
+        keeping = DeadLetterCollector(
+            spec, sources, self._frames, self._board, dead_letter_store(spec, self._outside.errors)
+        )
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()
-        afterwards = Afterwards(keeping, self._outside, checkpoint, failures)
+        afterwards = PostCommitScan(keeping, self._outside, checkpoint, failures)
         match shape:
             case "batches":
                 afterwards.catch_up()
-                writer = self._in_batches(keeping, session, tables, failures)
+                writer = self._open_batches(keeping, session, tables, failures)
             case "observed":
                 afterwards.begin()
                 realtime = isinstance(spec.trigger, RealTime) and not ends
-                writer = self._as_stream(spec, keeping, session, observed=True, realtime=realtime)
+                writer = self._open_stream(spec, keeping, session, observed=True, realtime=realtime)
             case "bare":
-                writer = self._as_stream(_stopping(spec), keeping, session)
+                writer = self._open_stream(_stop_on_error(spec), keeping, session)
         if spec.stateful:
             begin_state(checkpoint, spec, self._frames.manifest, session)
         listener = QueryListener(
             self._board,
             spec.name,
             StateNotes(checkpoint),
-            self._outside.telling(spec),
+            self._outside.offset_listener(spec),
             counts=shape != "batches",
-            committed=afterwards.committed if shape == "observed" else None,
+            committed=afterwards.enqueue_batch if shape == "observed" else None,
         )
         listener.listen(session)
         writer = writer.queryName(spec.name).option("checkpointLocation", str(checkpoint))
@@ -178,15 +180,15 @@ class Launcher:
             writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
         elif isinstance(spec.trigger, RealTime) and shape == "observed":
             writer = writer.trigger(realTime=f"{spec.trigger.checkpoint_ms} milliseconds")  # type: ignore[call-overload]
-        self._board.started(spec.name, phases.said)
-        idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
+        self._board.start_query(spec.name, phases.phase_label)
+        idle = None if drain else IdleWatch(spec, self._place.heartbeat_directory(spec.name), reached_ms(checkpoint))
         left = afterwards if shape == "observed" else None
-        most = self._most_rows(spec)
-        extent = Extent(checkpoint, _ahead(spec, sources, checkpoint)) if ends else None
+        most = self._row_limits(spec)
+        extent = CompletionTracker(checkpoint, _backlog_size(spec, sources, checkpoint)) if ends else None
         query = writer.start()
-        list_once(query, () if ends else _listed(spec, sources))
+        list_once(query, () if ends else _list_once_readers(spec, sources))
         about = (idle, drain, ends, shape, self._board, left, most, phases, extent, streams_of, tables)
-        return Live(whole, query, failures, *about)
+        return LiveQuery(whole, query, failures, *about)
 
     def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
@@ -194,26 +196,26 @@ class Launcher:
         if looks_up or not plain or spec.timed or spec.name in self._careful:
             return "batches"
         sink = self._sink(spec.outputs[0])
-        if not isinstance(sink, StreamSink) or sink.last_by:
+        if not isinstance(sink, StreamSink) or sink.compaction_key:
             return "batches"
         if sink.repeatable and not spec.checks:
             return "bare"
         return "observed" if all(source.has_positions for source in sources) else "batches"
 
-    def _in_batches(
-        self, keeping: Keeping, session: SparkSession, tables: TableWatch, failures: list[PenstockError]
+    def _open_batches(
+        self, keeping: DeadLetterCollector, session: SparkSession, tables: TableWatch, failures: list[PenstockError]
     ) -> DataStreamWriter:
         spec, checkpoint = keeping.spec, self._place.checkpoint(keeping.spec.name).absolute()
         streams = self._frames.open_inputs(spec, keeping.sources, session)
-        whole = shared_read(spec, streams) if spec.fan_out else self._rows(spec, session)
+        whole = fan_out_stream(spec, streams) if spec.fan_out else self._output_rows(spec, session)
         sinks = {output.node: self._sink(output) for output in spec.outputs}
-        writing = Writing(spec, sinks, session, checkpoint, self._frames, self._board, keeping, tables, failures)
+        writing = BatchWriter(spec, sinks, session, checkpoint, self._frames, self._board, keeping, tables, failures)
         return whole.writeStream.foreachBatch(writing)
 
-    def _as_stream(
+    def _open_stream(
         self,
         spec: QuerySpec,
-        keeping: Keeping,
+        keeping: DeadLetterCollector,
         session: SparkSession,
         *,
         observed: bool = False,
@@ -222,44 +224,44 @@ class Launcher:
         self._frames.open_inputs(spec, keeping.sources, session, observed=observed)
         sink = self._sink(spec.outputs[0])
         assert isinstance(sink, StreamSink)
-        rows = self._rows(spec, session)
-        return sink.write_stream(rows if sink.takes_wide else with_texts(rows), realtime=realtime)
+        rows = self._output_rows(spec, session)
+        return sink.write_stream(rows if sink.takes_wide else int256_to_texts(rows), realtime=realtime)
 
-    def _rows(self, spec: QuerySpec, session: SparkSession) -> DataFrame:
+    def _output_rows(self, spec: QuerySpec, session: SparkSession) -> DataFrame:
         return self._frames.run_steps(spec, session)[spec.outputs[0].view]
 
-    def _most_rows(self, spec: QuerySpec) -> dict[str, int]:
+    def _row_limits(self, spec: QuerySpec) -> dict[str, int]:
         most = {output.node: self._sink(output).most_rows for output in spec.outputs}
         return {node: rows for node, rows in most.items() if rows is not None}
 
-    def _sink(self, output: Output) -> Sink:
+    def _sink(self, output: QueryOutput) -> Sink:
         return self._frames.filling.sink(output.sink, output.node)
 
 
-def _found_now(entry: Input, source: Source, session: SparkSession, again: bool) -> Source:
-    with found_in(entry.node):
-        return source.as_of_now(session, again=again)
+def _snapshot_source(entry: Input, source: Source, session: SparkSession, again: bool) -> Source:
+    with attribute_errors(entry.node):
+        return source.freeze(session, again=again)
 
 
-def _ahead(spec: QuerySpec, sources: Sequence[Source], checkpoint: Path) -> int | None:
+def _backlog_size(spec: QuerySpec, sources: Sequence[Source], checkpoint: Path) -> int | None:
     """How much there is to read, as far as sources know more of it than Spark plans for a batch."""
     streams = [(entry, source) for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
-    known = [source.ahead(place_of(checkpoint, entry.name)) for entry, source in streams]
+    known = [source.ahead(reader_offset(checkpoint, entry.name)) for entry, source in streams]
     return sum(amount or 0 for amount in known) or None
 
 
-def _listed(spec: QuerySpec, sources: Sequence[Source]) -> list[str]:
+def _list_once_readers(spec: QuerySpec, sources: Sequence[Source]) -> list[str]:
     """The readers that read the files of one moment."""
     streams = [(entry, source) for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
     return [entry.name for entry, source in streams if source.bounded and source.has_files]
 
 
-def _is_whole(output: Output) -> bool:
+def _is_whole(output: QueryOutput) -> bool:
     """Whether rows are written as they are: all of them, and not one for each key."""
     return output.fold is None and output.latest_by is None and not output.rules
 
 
-def _stopping(spec: QuerySpec) -> QuerySpec:
+def _stop_on_error(spec: QuerySpec) -> QuerySpec:
     """The query, which stops at the first record that cannot be read."""
     inputs = tuple(entry.model_copy(update={"on_error": "stop"}) for entry in spec.inputs)
     return spec.model_copy(update={"inputs": inputs})

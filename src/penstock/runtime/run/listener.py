@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.runtime.batch.progress import ProgressBoard
-from penstock.runtime.checkpoint.offset_commit import Positions, farthest_back, positions_of
-from penstock.runtime.checkpoint.state_stats import Counted, StateNotes
-from penstock.runtime.query.stateful import turned_view
+from penstock.runtime.checkpoint.offset_commit import Positions, flatten_positions, lowest_positions
+from penstock.runtime.checkpoint.state_stats import OperatorCounts, StateNotes
+from penstock.runtime.query.stateful import metric_view
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedBatch:
     """A batch that is done. Places are what readers say of where it begins and ends; `observed` is what was counted."""
 
     batch_id: int
@@ -34,12 +34,12 @@ class Committed:
     starts: tuple[Any, ...]
     ends: tuple[Any, ...]
     observed: Mapping[str, Mapping[str, Any]]
-    operators: tuple[Counted, ...]
+    operators: tuple[OperatorCounts, ...]
     dropped: int
     """Rows that operators of Spark found late."""
 
     @classmethod
-    def told(cls, text: str) -> "Committed":
+    def from_json(cls, text: str) -> "CommittedBatch":
         """As Spark writes it."""
         progress = json.loads(text)
         operators = progress.get("stateOperators", [])
@@ -54,7 +54,7 @@ class Committed:
             starts=tuple(source["startOffset"] for source in sources),
             ends=tuple(source["endOffset"] for source in sources),
             observed=progress.get("observedMetrics", {}),
-            operators=tuple(Counted(o["numRowsTotal"], o["memoryUsedBytes"]) for o in operators),
+            operators=tuple(OperatorCounts(o["numRowsTotal"], o["memoryUsedBytes"]) for o in operators),
             dropped=sum(o["numRowsDroppedByWatermark"] for o in operators),
         )
 
@@ -74,11 +74,11 @@ class Committed:
     @property
     def _turns(self) -> dict[str, Mapping[str, Any]]:
         """What our operators tell, by view."""
-        told = ((turned_view(name), row) for name, row in self.observed.items())
+        told = ((metric_view(name), row) for name, row in self.observed.items())
         return {view: row for view, row in told if view is not None}
 
 
-def last_executed(query: StreamingQuery) -> int | None:
+def last_committed_batch(query: StreamingQuery) -> int | None:
     """The last batch that a query has committed since it began, of those that Spark remembers.
 
     An idle query notes the batch that is next among its progress, and no listener hears of that.
@@ -98,7 +98,7 @@ class QueryListener:
         tell: Callable[[Positions], None] | None = None,
         *,
         counts: bool = False,
-        committed: Callable[[Committed], None] | None = None,
+        committed: Callable[[CommittedBatch], None] | None = None,
     ) -> None:
         """`tell` is given the positions in Kafka after every batch, and `committed` all that Spark says of it.
 
@@ -109,46 +109,48 @@ class QueryListener:
         self._notes = notes
         self._tell = tell
         self._counts = counts
-        self._committed = committed
+        self._committed_offsets = committed
 
     def listen(self, session: SparkSession) -> None:
         session.streams.addListener(self)  # type: ignore[arg-type]  # it only asks for `_jlistener`
 
-    def heard(self, batch: Committed) -> None:
+    def note_batch(self, batch: CommittedBatch) -> None:
         self._notes.add(batch.batch_id, batch.operators, batch.cells)
-        if self._committed is not None:
-            self._committed(batch)
+        if self._committed_offsets is not None:
+            self._committed_offsets(batch)
         if self._counts:
-            self._board.written(self._query, batch.rows_out, batch_id=batch.batch_id)
-        self._board.batch(self._query, batch.batch_id, batch.rows_in, batch.batch_ms, batch.rows_per_second, batch.late)
+            self._board.count_written(self._query, batch.rows_out, batch_id=batch.batch_id)
+        self._board.commit_batch(
+            self._query, batch.batch_id, batch.rows_in, batch.batch_ms, batch.rows_per_second, batch.late
+        )
         if self._tell is not None:
-            self._tell(farthest_back(map(positions_of, batch.ends)))
+            self._tell(lowest_positions(map(flatten_positions, batch.ends)))
 
-    def _idle(self) -> None:
-        self._board.idle(self._query)
+    def _note_idle(self) -> None:
+        self._board.note_idle(self._query)
 
     @cached_property
     def _jlistener(self) -> Any:
         """What PySpark gives to Spark."""
         jvm: Any = SparkContext._jvm
-        return jvm.PythonStreamingQueryListenerWrapper(_Ear(self.heard, self._idle))
+        return jvm.PythonStreamingQueryListenerWrapper(_JavaListener(self.note_batch, self._note_idle))
 
 
-class _Ear:
+class _JavaListener:
     """What Spark calls."""
 
-    def __init__(self, heard: Callable[[Committed], None], idle: Callable[[], None]) -> None:
+    def __init__(self, heard: Callable[[CommittedBatch], None], idle: Callable[[], None]) -> None:
         self._heard = heard
-        self._idle = idle
+        self._note_idle = idle
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         pass
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._heard(Committed.told(event.progress().json()))
+        self._heard(CommittedBatch.from_json(event.progress().json()))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._idle()
+        self._note_idle()
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
         pass

@@ -62,7 +62,7 @@ def run_lock(
     except OSError as error:
         raise ServiceError("not-writable", f"cannot write {file}: {error.strerror}") from error
     try:
-        _take(handle, busy, hint, say, patience_secs)
+        _acquire_lock(handle, busy, hint, say, patience_secs)
         os.ftruncate(handle, 0)
         with suppress(OSError):
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
@@ -90,7 +90,7 @@ def running_pid(file: Path) -> int | None:
     return holder.pid if holder is not None and holder.is_alive else None
 
 
-def _take(handle: int, busy: str, hint: str, say: Callable[[str], None], patience_secs: float) -> None:
+def _acquire_lock(handle: int, busy: str, hint: str, say: Callable[[str], None], patience_secs: float) -> None:
     deadline = time.monotonic() + patience_secs
     has_said = False
     while not _try_lock(handle):
@@ -98,9 +98,9 @@ def _take(handle: int, busy: str, hint: str, say: Callable[[str], None], patienc
         if holder.is_alive:
             raise PlanRefused("already-running", f"{busy}, in process {holder.pid or 'unknown'}", hint=hint)
         if time.monotonic() > deadline:
-            raise _spark_lives_on(holder)
+            raise _spark_alive_error(holder)
         if not has_said:
-            say(f"Waiting for {_spark_of(holder)} to end.")
+            say(f"Waiting for {_describe_spark(holder)} to end.")
             has_said = True
         time.sleep(_POLL_SECS)
 
@@ -133,13 +133,13 @@ def _is_alive(pid: int) -> bool:
         return True
 
 
-def _spark_lives_on(holder: Holder) -> PlanRefused:
-    text = f"{_spark_of(holder)} has not ended, and may still write"
+def _spark_alive_error(holder: Holder) -> PlanRefused:
+    text = f"{_describe_spark(holder)} has not ended, and may still write"
     spark = holder.spark_pid
     hint = "end it with `penstock stop`" if spark is None else f"end it with `penstock stop`, or `kill -9 {spark}`"
     return PlanRefused("already-running", text, hint=hint)
 
 
-def _spark_of(holder: Holder) -> str:
+def _describe_spark(holder: Holder) -> str:
     spark = "the Spark process" if holder.spark_pid is None else f"Spark process {holder.spark_pid}"
     return f"{spark} of a run that was killed (process {holder.pid})"

@@ -12,12 +12,12 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 
 from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.clients.files.formats import JSON_OPTIONS
-from penstock.clients.int256.columns import with_texts
+from penstock.clients.int256.columns import int256_to_texts
 from penstock.errors import PlanRefused, ServiceError
 from penstock.manifest.model import Manifest, QuerySpec
 from penstock.project.variables import Environ
-from penstock.runtime.query.dataframes import Frames, prepared
-from penstock.runtime.query.resolve_config import Filling
+from penstock.runtime.query.dataframes import Frames, prepare_input
+from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
 from penstock.sql.parse.dialects import quote_spark_identifier
 
@@ -32,7 +32,7 @@ def peek(
     clusters: Clusters = EMBEDDED,
 ) -> list[dict[str, Any]]:
     """At most `limit` rows, as values that JSON knows, and decimals."""
-    frames = Frames(manifest, root, spark, Filling(root, environ, clusters))
+    frames = Frames(manifest, root, spark, ConfigResolver(root, environ, clusters))
     while True:
         try:
             return _rows(manifest, node_id, frames, spark, limit)
@@ -41,29 +41,29 @@ def peek(
                 return []  # a model that has not written anything yet
             raise
         except SPARK_ERRORS as error:
-            if not clusters.learned(str(error)):
+            if not clusters.resolve_schema(str(error)):
                 raise failure_of(error).with_context(f"showing `{node_id}`") from error
 
 
 def _rows(manifest: Manifest, node_id: str, frames: Frames, spark: SparkSession, limit: int) -> list[dict[str, Any]]:
     if node_id in manifest.streams:
-        frame = frames.stream_of(node_id).peek(spark)
+        frame = frames.node_source(node_id).peek(spark)
     else:
-        frame = _computed(manifest, node_id, frames)
-    frame = with_texts(frame)
+        frame = _compute_view(manifest, node_id, frames)
+    frame = int256_to_texts(frame)
     rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
-    return [_exact(json.loads(row["row"], parse_float=Decimal), frame.schema) for row in rows]
+    return [_restore_decimals(json.loads(row["row"], parse_float=Decimal), frame.schema) for row in rows]
 
 
-def _exact(value: Any, kind: DataType) -> Any:
+def _restore_decimals(value: Any, kind: DataType) -> Any:
     """A value whose broken numbers were read as decimals: only columns of decimals keep them."""
     match value, kind:
         case dict(), StructType():
-            return {name: _exact(item, kind[name].dataType) for name, item in value.items()}
+            return {name: _restore_decimals(item, kind[name].dataType) for name, item in value.items()}
         case dict(), MapType():
-            return {key: _exact(item, kind.valueType) for key, item in value.items()}
+            return {key: _restore_decimals(item, kind.valueType) for key, item in value.items()}
         case list(), ArrayType():
-            return [_exact(item, kind.elementType) for item in value]
+            return [_restore_decimals(item, kind.elementType) for item in value]
         case int(), DecimalType():
             return Decimal(value)
         case Decimal(), _:
@@ -72,7 +72,7 @@ def _exact(value: Any, kind: DataType) -> Any:
             return value
 
 
-def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
+def _compute_view(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
     """A view or transform, made by its SQL from what its inputs hold now."""
     query = next((q for q in manifest.queries if any(s.view == node_id for s in q.steps)), None)
     if query is None:
@@ -80,7 +80,7 @@ def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
         raise PlanRefused("unknown-node", text, hint="write a model that reads it")
     session = frames.session()
     for entry, source in zip(query.inputs, frames.sources(query), strict=True):
-        rows = prepared(source.peek(session), entry)
+        rows = prepare_input(source.peek(session), entry)
         rows.createOrReplaceTempView(quote_spark_identifier(entry.view))
     needed = _steps_up_to(query, node_id)
     return frames.run_steps(needed, session)[node_id]

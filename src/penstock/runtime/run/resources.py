@@ -15,23 +15,23 @@ from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.gateways import interceptors, own_interceptors, registry_of
 from penstock.plan.groups import ChosenGroups, groups
-from penstock.plan.offsets import KeptOffsets, reader_of, readers
-from penstock.plan.place import Place
-from penstock.plan.schemas import written
+from penstock.plan.offsets import OffsetStore, reader_of, readers
+from penstock.plan.place import ProjectPlace
+from penstock.plan.schemas import schema_text
 from penstock.plan.stores import StateStore
 from penstock.plan.topics import wanted_config
-from penstock.plan.workers import filled_settings
+from penstock.plan.workers import resolve_settings
 from penstock.project.variables import Environ, resolve_variables
-from penstock.runtime.checkpoint.layout import begun_at, last_number, last_offsets
+from penstock.runtime.checkpoint.layout import last_number, last_offsets, start_offset
 from penstock.runtime.checkpoint.offset_commit import (
+    OffsetCommitter,
     Positions,
-    PositionTeller,
-    farthest_back,
-    gone_records,
-    positions_in,
+    describe_gone_records,
+    lowest_positions,
+    parse_positions,
 )
-from penstock.runtime.checkpoint.topic_ids import made_anew, note_ids, noted_ids, topics_of
-from penstock.runtime.dead_letters.store import DirectoryErrors, ErrorOutput, KafkaErrors
+from penstock.runtime.checkpoint.topic_ids import note_ids, noted_ids, recreated_topics, topics_of
+from penstock.runtime.dead_letters.store import DeadLetterStore, DirectoryDeadLetters, KafkaDeadLetters
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ def _written_topics(query: QuerySpec) -> frozenset[str]:
     return frozenset(str(o.sink["topic"]) for o in query.outputs if o.sink["type"] == "kafka" and "topic" in o.sink)
 
 
-class Outside:
+class RunResources:
     """Asks the systems when they are needed, and not before."""
 
     def __init__(
         self,
         clusters: Clusters,
-        place: Place,
+        place: ProjectPlace,
         environ: Environ,
         store: StateStore | None = None,
         say: Callable[[str], None] = lambda _: None,
@@ -67,11 +67,11 @@ class Outside:
         self._clusters = clusters
         self._place = place
         self._environ = environ
-        self._offsets = None if store is None else KeptOffsets(store, place.of_offsets)
+        self._offsets = None if store is None else OffsetStore(store, place.offsets_namespace)
         self._groups = ChosenGroups(clusters, place)
         self._say = say
         self._warned: set[str] = set()
-        self._tellers: dict[str, PositionTeller] = {}
+        self._tellers: dict[str, OffsetCommitter] = {}
 
     def warn_once(self, text: str) -> None:
         """Tell whoever runs it something that they should know, unless this run has."""
@@ -85,9 +85,9 @@ class Outside:
         return self._clusters.source
 
     @cached_property
-    def errors(self) -> ErrorOutput:
+    def errors(self) -> DeadLetterStore:
         sink, owner = self._clusters.sink, self._place.namespace
-        return DirectoryErrors(self._place.topics, owner) if sink is None else KafkaErrors(sink, owner)
+        return DirectoryDeadLetters(self._place.topics, owner) if sink is None else KafkaDeadLetters(sink, owner)
 
     def create_topic(self, topic: TopicSpec) -> None:
         if topic.on_kafka:
@@ -113,11 +113,11 @@ class Outside:
         assert book is not None
         if schema.compatibility is not None:
             book.registry.set_compatibility(schema.subject, schema.compatibility)
-        book.register(schema.subject, written(schema), schema.schema_type)
+        book.register(schema.subject, schema_text(schema), schema.schema_type)
 
     def put_connector(self, connector: ConnectorSpec) -> None:
         """Make a connector, or change it. Its secrets are filled in here, and kept nowhere."""
-        self._clusters.connect[str(connector.cluster)].put(connector.name, filled_settings(connector, self._environ))
+        self._clusters.connect[str(connector.cluster)].put(connector.name, resolve_settings(connector, self._environ))
 
     def restart_connector(self, connector: ConnectorSpec) -> None:
         self._clusters.connect[str(connector.cluster)].restart(connector.name)
@@ -142,26 +142,26 @@ class Outside:
         if self._clusters.gateway is not None:
             self._clusters.gateway.delete(cluster, name, list(own_interceptors(name)))
 
-    def telling(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
+    def offset_listener(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
         """How a query that reads Kafka tells how far it is."""
         source = self._clusters.source
         if source is None or not topics_of(spec):
             return None
-        shown, followed = groups(spec, self._place, source.group), self._teller("groups", self._commit)
-        kept = self._teller("offsets", self._offsets.put) if self._offsets is not None else None
+        shown, followed = groups(spec, self._place, source.group), self._committer("groups", self._commit)
+        kept = self._committer("offsets", self._offsets.put) if self._offsets is not None else None
 
         def tell(positions: Positions) -> None:
             for group, topics in shown.items():
-                followed.tell(group, {place: at for place, at in positions.items() if place[0] in topics})
+                followed.submit_positions(group, {place: at for place, at in positions.items() if place[0] in topics})
             for reader, topic in readers(spec):
                 if kept is not None:
-                    kept.tell(reader, {place: at for place, at in positions.items() if place[0] == topic})
+                    kept.submit_positions(reader, {place: at for place, at in positions.items() if place[0] == topic})
 
         return tell
 
-    def _teller(self, name: str, commit: Callable[[str, Positions], None]) -> PositionTeller:
+    def _committer(self, name: str, commit: Callable[[str, Positions], None]) -> OffsetCommitter:
         if name not in self._tellers:
-            self._tellers[name] = PositionTeller(commit, self._say)
+            self._tellers[name] = OffsetCommitter(commit, self._say)
         return self._tellers[name]
 
     def _commit(self, group: str, positions: Positions) -> None:
@@ -184,7 +184,7 @@ class Outside:
 
     def read_topics(self, names: Iterable[str]) -> dict[str, TopicState]:
         """Topics of the Kafka that is read, as they are now."""
-        return self._source_admin.described(names)
+        return self._source_admin.describe_topics(names)
 
     def brokers(self, queries: Collection[QuerySpec]) -> list[Broker]:
         """The clusters that these queries read from or write to, each once."""
@@ -197,7 +197,7 @@ class Outside:
         brokers = [Broker.of(cluster.kafka, topics) for cluster, topics in asked if cluster is not None]
         return [broker for broker in brokers if broker.topics]
 
-    def earliest(self, topics: Iterable[str]) -> Positions:
+    def earliest_offsets(self, topics: Iterable[str]) -> Positions:
         """Where what topics still hold begins, of the Kafka that is read."""
         return self._source_admin.ends(topics, earliest=True)
 
@@ -207,27 +207,29 @@ class Outside:
         if source is None or not topics_of(spec):
             return
         begun = last_offsets(checkpoint)
-        reached = farthest_back(map(positions_in, begun))
+        reached = lowest_positions(map(parse_positions, begun))
         if not begun:
-            reached = {(topic, n): at for topic, places in self._kept(spec).items() for n, at in places.items()}
+            reached = {
+                (topic, n): at for topic, places in self._stored_offsets(spec).items() for n, at in places.items()
+            }
         hint = f"`--allow-rebuild {spec.name}` begins again with the earliest records that are there"
         # Where a topic begins that comes after something else was asked of the one that was there then.
-        later = {e.topic for e in spec.inputs if e.backfill and begun_at(checkpoint, e.name) is None}
-        self._check_there(spec, checkpoint, reached, hint, later)
+        later = {e.topic for e in spec.inputs if e.backfill and start_offset(checkpoint, e.name) is None}
+        self._check_offsets(spec, checkpoint, reached, hint, later)
 
-    def _check_there(
+    def _check_offsets(
         self, spec: QuerySpec, checkpoint: Path, reached: Positions, hint: str, later: Set[str | None] = frozenset()
     ) -> None:
         """Refuse where topics do not go on from what was reached, and remember which topics those are. Those that come
         `later` stay the ones that they were."""
         admin, topics = self._source_admin, {topic for topic, _ in reached}
-        found = admin.described({*topics, *topics_of(spec)})
+        found = admin.describe_topics({*topics, *topics_of(spec)})
         ids = {name: state.id for name, state in found.items() if state.id is not None}
-        kept = self._kept_ids(spec)
+        kept = self._stored_ids(spec)
         noted = {**kept, **noted_ids(checkpoint)}
         if topics:
-            anew = made_anew(noted, ids)
-            gone = list(gone_records(reached, admin.ends(topics, earliest=True), admin.ends(topics), anew))
+            anew = recreated_topics(noted, ids)
+            gone = list(describe_gone_records(reached, admin.ends(topics, earliest=True), admin.ends(topics), anew))
             if gone:
                 raise QueryFailed("records-gone", "; ".join(gone), hint=hint)
         ids = {name: noted.get(name, number) if name in later else number for name, number in ids.items()}
@@ -236,22 +238,22 @@ class Outside:
             if self._offsets is not None and ids.get(topic) != kept.get(topic):
                 self._offsets.put_id(reader, topic, ids.get(topic))
 
-    def _kept_ids(self, spec: QuerySpec) -> dict[str, str]:
+    def _stored_ids(self, spec: QuerySpec) -> dict[str, str]:
         """The ids of the topics that kept offsets are of."""
         if self._offsets is None:
             return {}
         found = {topic: self._offsets.id_of(reader, topic) for reader, topic in readers(spec)}
         return {topic: number for topic, number in found.items() if number is not None}
 
-    def begins(self, entry: Input, backfill: Backfill) -> dict[int, int]:
+    def start_offsets(self, entry: Input, backfill: Backfill) -> dict[int, int]:
         """Where a topic is to be read from, by partition, after the phases before it.
 
         Nothing where that is all one, or is not to be asked: a job never comes to the topic.
         """
-        told = {} if backfill.offset_table is None else self._told(backfill.offset_table)
-        return told if backfill.is_all else {**self._starting(entry), **told}
+        told = {} if backfill.offset_table is None else self._table_offsets(backfill.offset_table)
+        return told if backfill.is_all else {**self._configured_offsets(entry), **told}
 
-    def _starting(self, entry: Input) -> dict[int, int]:
+    def _configured_offsets(self, entry: Input) -> dict[int, int]:
         """Where a source itself says that its topic begins, by partition; nothing for the first records there are."""
         source = resolve_variables(dict(entry.source), self._environ)[0]
         given, topic = source.get("starting_offsets", "earliest"), str(source["topic"])
@@ -261,45 +263,47 @@ class Outside:
         if start == "earliest":
             return {}
         admin = self._source_admin
-        places = admin.since([topic], int(start)) if start.isdigit() else admin.ends([topic])
+        places = admin.offsets_since([topic], int(start)) if start.isdigit() else admin.ends([topic])
         return {number: at for (_, number), at in places.items()}
 
-    def _told(self, written: Mapping[str, Any]) -> dict[int, int]:
+    def _table_offsets(self, written: Mapping[str, Any]) -> dict[int, int]:
         """What a table says of how far the phases go."""
         assert self._clusters.clickhouse_source is not None
         table = OffsetTable.model_validate(resolve_variables(dict(written), self._environ)[0])
         return next_offsets(self._clusters.clickhouse_source.server, table.model_dump())
 
-    def check_begins(self, spec: QuerySpec, checkpoint: Path, topic: str, begins: Mapping[int, int]) -> None:
+    def check_start_offsets(self, spec: QuerySpec, checkpoint: Path, topic: str, begins: Mapping[int, int]) -> None:
         """Refuse to begin where records are gone that were to be read."""
         wanted = {(topic, number): at for number, at in begins.items()}
-        self._check_there(spec, checkpoint, wanted, f"`--allow-rebuild {spec.name}` reads everything again")
+        self._check_offsets(spec, checkpoint, wanted, f"`--allow-rebuild {spec.name}` reads everything again")
 
-    def resumed(self, spec: QuerySpec, whole: QuerySpec, checkpoint: Path) -> QuerySpec:
+    def resume_query(self, spec: QuerySpec, whole: QuerySpec, checkpoint: Path) -> QuerySpec:
         """The query, which goes on by the offsets that were kept if it has no checkpoint.
 
         Inputs of the `whole` that read something before their topic know where that begins.
         """
         if last_number(checkpoint / "offsets") is not None:
             return spec
-        kept = self._kept(whole)
+        kept = self._stored_offsets(whole)
         inputs = tuple(
-            entry.model_copy(update={"source": {**entry.source, "starting_offsets": self._filled(spec, entry, kept)}})
+            entry.model_copy(
+                update={"source": {**entry.source, "starting_offsets": self._merge_offsets(spec, entry, kept)}}
+            )
             if entry.topic in kept and as_written.backfill is None
             else entry
             for entry, as_written in zip(spec.inputs, whole.inputs, strict=True)
         )
         return spec.model_copy(update={"inputs": inputs})
 
-    def _filled(self, spec: QuerySpec, entry: Input, kept: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
+    def _merge_offsets(self, spec: QuerySpec, entry: Input, kept: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
         """Where to begin. A partition that a store does not know is newer than what it knows, and is read from its
         first record; of one that a group does not know nothing was read, and the source says where it begins."""
         assert entry.topic is not None
         assert self._offsets is not None
         in_store = any(self._offsets.of(*each) for each in readers(spec) if each[1] == entry.topic)
-        return {**({} if in_store else self._starting(entry)), **kept[entry.topic]}
+        return {**({} if in_store else self._configured_offsets(entry)), **kept[entry.topic]}
 
-    def behind(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> dict[int, int]:
+    def resume_offsets(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> dict[int, int]:
         """Where an input goes on that has read all its phases and some of its topic, by what was kept; nothing else."""
         if self._offsets is None or spec.stateful:
             return {}
@@ -318,7 +322,7 @@ class Outside:
             for reader, _ in readers(spec):
                 self._offsets.forget(reader)
 
-    def _kept(self, spec: QuerySpec) -> dict[str, dict[int, int]]:
+    def _stored_offsets(self, spec: QuerySpec) -> dict[str, dict[int, int]]:
         """How far a query has read topics by what was kept, by topic and partition: in the store, else in a group."""
         if self._offsets is None or spec.stateful:
             return {}
@@ -327,17 +331,17 @@ class Outside:
         for reader, topic in (each for each in readers(spec) if each[1] not in backfilled):
             told.append((topic, {**groups.get((reader, topic), {}), **self._offsets.of(reader, topic)}))
         found: dict[str, dict[int, int]] = {}
-        for (topic, number), at in farthest_back({(t, n): at for n, at in of.items()} for t, of in told).items():
+        for (topic, number), at in lowest_positions({(t, n): at for n, at in of.items()} for t, of in told).items():
             found.setdefault(topic, {})[number] = at
         return found
 
-    def learned(self, failure: str) -> bool:
-        return self._clusters.learned(failure)
+    def resolve_schema(self, failure: str) -> bool:
+        return self._clusters.resolve_schema(failure)
 
     def ask_for_schemas(self) -> None:
         """Ask again for schemas that the registry did not have."""
         if self._clusters.source is not None and self._clusters.source.schemas is not None:
-            self._clusters.source.schemas.ask_again()
+            self._clusters.source.schemas.refresh_missing()
 
     def close(self) -> None:
         for teller in self._tellers.values():

@@ -1,28 +1,28 @@
 """Queries that can read more by now than when they began: they end behind the batch under way, to begin again."""
 
-from penstock.runtime.run.launch import Live
-from penstock.runtime.spark.drain import begin_no_other, is_at_rest
+from penstock.runtime.run.launch import LiveQuery
+from penstock.runtime.spark.drain import is_at_rest, stop_after_batch
 
 
-class Renewals:
+class SchemaRestarts:
     """Knows which queries were told to end."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._table_offsets: set[str] = set()
 
-    def is_over(self, live: Live) -> bool:
+    def has_stopped(self, live: LiveQuery) -> bool:
         """Whether a query that runs has ended for that, which is then among its failures. If it should, it is told."""
-        why = live.outdated
-        if not self.has_told(live):
+        why = live.restart_reason
+        if not self.is_stopping(live):
             if why is None:
                 return False
-            begin_no_other(live.query)
-            self._told.add(live.query.runId)
+            stop_after_batch(live.query)
+            self._table_offsets.add(live.query.runId)
         if not is_at_rest(live.query):
             return False
         live.failures.extend(filter(None, [why]))
         return True
 
-    def has_told(self, live: Live) -> bool:
+    def is_stopping(self, live: LiveQuery) -> bool:
         """Whether it only seems to have ended: a batch may be under way."""
-        return live.query.runId in self._told
+        return live.query.runId in self._table_offsets

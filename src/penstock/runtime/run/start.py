@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.errors import PenstockError, PlanRefused
 from penstock.manifest.model import QuerySpec
-from penstock.plan.locations import filled_locations
-from penstock.plan.place import Place
+from penstock.plan.locations import resolve_locations
+from penstock.plan.place import ProjectPlace
 from penstock.plan.renames import record_rename
 from penstock.plan.slots import record_adoption, record_topics
 from penstock.plan.state import (
@@ -49,8 +49,8 @@ from penstock.project.variables import Environ
 from penstock.runtime.batch.progress import ProgressBoard
 from penstock.runtime.checkpoint.layout import discard, set_aside
 from penstock.runtime.query.dataframes import Frames
-from penstock.runtime.query.resolve_config import Filling
-from penstock.runtime.run.resources import Outside
+from penstock.runtime.query.resolve_config import ConfigResolver
+from penstock.runtime.run.resources import RunResources
 from penstock.runtime.run.supervisor import Run
 from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
 
@@ -58,7 +58,7 @@ from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
 def start(
     plan: Plan,
     spark: SparkSession,
-    place: Place,
+    place: ProjectPlace,
     store: StateStore,
     board: ProgressBoard | None = None,
     environ: Environ = os.environ,
@@ -75,20 +75,20 @@ def start(
         raise PlanRefused.from_refusals(plan.refusals)
     board = board or ProgressBoard([q.name for q in plan.queries])
     kept = store if plan.manifest.project.format == "pipeline" else None
-    outside = Outside(clusters, place, environ, kept, say)
-    filling = Filling(place.root, environ, clusters)
-    frames = Frames(plan.manifest, place.root, spark, filling, now_ms, place.beats)
+    outside = RunResources(clusters, place, environ, kept, say)
+    filling = ConfigResolver(place.root, environ, clusters)
+    frames = Frames(plan.manifest, place.root, spark, filling, now_ms, place.heartbeat_directory)
     _prepare(plan, frames, outside, place, store)
     for query in plan.queries:
-        record_places(store, place, query.name, filled_locations(query, environ))
+        record_places(store, place, query.name, resolve_locations(query, environ))
     return Run(plan, frames, outside, place, store, board)
 
 
-def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: StateStore) -> None:
+def _prepare(plan: Plan, frames: Frames, outside: RunResources, place: ProjectPlace, store: StateStore) -> None:
     """Everything that must be so before the first query starts."""
     for query in plan.queries:
         if query.asks:
-            _try(query, frames)
+            _check_models(query, frames)
     if not place.is_of_pipeline:
         record_topics(store, place, "embedded" if outside.is_embedded else "kafka")
     for step in plan.steps:
@@ -132,10 +132,10 @@ def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: 
                 assert_never(step)
 
 
-def _try(spec: QuerySpec, frames: Frames) -> None:
+def _check_models(spec: QuerySpec, frames: Frames) -> None:
     """Compare what the models of a query take and give with its SQL, before anything is changed."""
     try:
-        frames.tried(spec)
+        frames.analyze_query(spec)
     except PenstockError as error:
         error.with_context(f"query `{spec.name}` cannot be started", node=spec.name)
         raise

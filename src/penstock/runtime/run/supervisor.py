@@ -10,23 +10,23 @@ from typing import Final, Literal, TypeAlias
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import QuerySpec
 from penstock.plan.damage import DAMAGES, find_damage
-from penstock.plan.place import Place
+from penstock.plan.place import ProjectPlace
 from penstock.plan.state import batch_outputs, record_query
 from penstock.plan.steps import Plan
 from penstock.plan.stores import StateStore
 from penstock.plan.waves import waves
 from penstock.runtime.batch.progress import ProgressBoard
-from penstock.runtime.dead_letters.masking import cover_failure
+from penstock.runtime.dead_letters.masking import mask_failure
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.run.backoff import Retries
 from penstock.runtime.run.broker_watch import BrokerWatch
-from penstock.runtime.run.launch import Launcher, Live
-from penstock.runtime.run.resources import Outside
-from penstock.runtime.run.schema_restart import Renewals
+from penstock.runtime.run.launch import Launcher, LiveQuery
+from penstock.runtime.run.resources import RunResources
+from penstock.runtime.run.schema_restart import SchemaRestarts
 from penstock.runtime.run.topic_watch import TopicWatch
-from penstock.runtime.spark.drain import begin_no_other, is_at_rest
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_for_lost_records, is_for_writing
-from penstock.runtime.spark.process import is_spark_gone, lost_spark
+from penstock.runtime.spark.drain import is_at_rest, stop_after_batch
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_lost_records_error, is_write_error
+from penstock.runtime.spark.process import is_spark_gone, spark_lost_error
 
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
 """How many queries are drained at a time."""
@@ -37,7 +37,13 @@ class Run:
     """The live queries of one plan."""
 
     def __init__(
-        self, plan: Plan, frames: Frames, outside: Outside, place: Place, store: StateStore, board: ProgressBoard
+        self,
+        plan: Plan,
+        frames: Frames,
+        outside: RunResources,
+        place: ProjectPlace,
+        store: StateStore,
+        board: ProgressBoard,
     ) -> None:
         self.plan = plan
         self.board = board
@@ -48,11 +54,11 @@ class Run:
         self._launcher = Launcher(frames, outside, place, board)
         self._topics = TopicWatch(plan, outside, place)
         self._brokers = BrokerWatch(plan.queries, outside, board)
-        self._live: dict[str, Live] = {}
+        self._live: dict[str, LiveQuery] = {}
         self._retries = Retries()
         self._recorded: set[str] = set()
-        self._begun: set[str] = set()
-        self._renewals = Renewals()
+        self._snapshot_state: set[str] = set()
+        self._renewals = SchemaRestarts()
         self.failures: list[PenstockError] = []
         """Why queries failed for good, in that order."""
         self._stopping = threading.Event()
@@ -90,16 +96,16 @@ class Run:
         """Close the books of a query that failed. It is raised at once where nobody collects failures, unless
         the others are to go on without it, or if nothing can go on."""
         if is_spark_gone(failure.__cause__ or failure):
-            raise lost_spark() from failure
-        cover_failure(spec, failure).with_context(f"query `{spec.name}` stopped", node=spec.name)
-        self.board.ended(spec.name, "failed", error=failure.fault)
+            raise spark_lost_error() from failure
+        mask_failure(spec, failure).with_context(f"query `{spec.name}` stopped", node=spec.name)
+        self.board.end_query(spec.name, "failed", error=failure.fault)
         self.failures.append(failure)
         if failures is not None:
             failures[spec.name] = failure
         elif not (spec.isolated or failure.code in DAMAGES):
             raise failure
 
-    def run_on(self, idle: Callable[[], None]) -> None:
+    def run_until_stopped(self, idle: Callable[[], None]) -> None:
         """Run all queries until `stop`, or until all of them came to an end by themselves.
 
         What one fails over is raised at once, or at the end if it reads for itself. One that cannot begin for a reason
@@ -116,7 +122,7 @@ class Run:
                     self._fail(query, failure)
         for query, why in passing:
             if self._live:
-                self._put_off(query, why)
+                self._schedule_retry(query, why)
             else:
                 self._fail(query, why)
         self._topics.begin()
@@ -140,33 +146,35 @@ class Run:
         waited_for = {name: live for name, live in self._live.items() if _is_waited_for(live, policy)}
         failures: dict[str, PenstockError] = {}
         for name, live in waited_for.items():
-            with _spark_lives():
-                begin_no_other(live.query)
-            self.board.stopping(name)
+            with _expect_spark():
+                stop_after_batch(live.query)
+            self.board.note_stopping(name)
         while waited_for and time.monotonic() < until:
-            with _spark_lives():
+            with _expect_spark():
                 rested = [name for name, live in waited_for.items() if is_at_rest(live.query)]
             for name in rested:
-                self._rest(waited_for.pop(name), undone, failures)
+                self._finish_drained(waited_for.pop(name), undone, failures)
             idle()
         for name in waited_for:
             undone[name] = QueryFailed("not-drained", "its batch was not done in time", retriable=True)
         return undone
 
-    def _rest(self, live: Live, undone: dict[str, PenstockError], failures: dict[str, PenstockError]) -> None:
+    def _finish_drained(
+        self, live: LiveQuery, undone: dict[str, PenstockError], failures: dict[str, PenstockError]
+    ) -> None:
         """Close the books of a query that was drained, or failed meanwhile."""
         name = live.spec.name
         del self._live[name]
-        with _spark_lives():
+        with _expect_spark():
             live.stop(self._until)
             error = live.query.exception() or next(iter(live.failures), None)
         self._record(live.spec)
         if error is None:
-            self.board.ended(name, "stopped")
+            self.board.end_query(name, "stopped")
             return
-        failure = cover_failure(live.spec, self._failure(live, error))
+        failure = mask_failure(live.spec, self._failure(live, error))
         if failure.retriable:
-            self.board.ended(name, "stopped", error=failure.fault)
+            self.board.end_query(name, "stopped", error=failure.fault)
             undone[name] = failure
         else:
             self._fail(live.spec, failure, failures)
@@ -174,7 +182,7 @@ class Run:
     def abandon(self) -> None:
         """Close the books of what was not done in time. Spark is not asked any more: it may not answer."""
         for name in (*self._live, *self._retries.clear()):
-            self.board.ended(name, "stopped")
+            self.board.end_query(name, "stopped")
         self._live.clear()
         self._abandoned = True
 
@@ -184,15 +192,15 @@ class Run:
         self._brokers.close()
         for live in self._live.values():
             for output in live.spec.outputs:
-                self._frames.filling.sink(output.sink, output.node).let_go()
+                self._frames.filling.sink(output.sink, output.node).cancel()
         for name, live in self._live.items():
             with suppress(*SPARK_ERRORS, OSError):  # Spark may be gone, and the query with it
                 live.stop(self._until)
-            self.board.ended(name, "stopped")
+            self.board.end_query(name, "stopped")
             self._record(live.spec)
         self._live.clear()
         for name in self._retries.clear():
-            self.board.ended(name, "stopped")
+            self.board.end_query(name, "stopped")
         self.board.close()
         if not self._abandoned:
             self._outside.close()
@@ -204,61 +212,61 @@ class Run:
         until_fewer_than: int = 1,
     ) -> None:
         while len(self._live) + len(self._retries) >= until_fewer_than and not self._stopping.is_set():
-            self._begin_again(failures)
+            self._start_due(failures)
             for name, live in list(self._live.items()):
                 ended = self._has_ended(live)
-                if not ended and (trouble := self._topics.trouble(name)) is not None:
+                if not ended and (trouble := self._topics.find_failure(name)) is not None:
                     live.failures.append(trouble)
                     ended = True
                 self._record(live.spec)
                 if not ended and live.idle is not None:
-                    live.idle.look(live.query)
+                    live.idle.check_query(live.query)
                 if live.has_enough:
                     self.stop()
-                if not ended and live.extent is not None and (reached := live.extent.look(live.query)):
-                    self.board.reached(name, reached.part, reached.rows, reached.left_secs)
+                if not ended and live.extent is not None and (reached := live.extent.estimate_completion(live.query)):
+                    self.board.note_completion(name, reached.part, reached.rows, reached.left_secs)
                 if ended:
                     del self._live[name]
-                    self._settle(live, failures)
+                    self._finish_query(live, failures)
             idle()
 
-    def _has_ended(self, live: Live) -> bool:
-        with _spark_lives():
-            ended = live.is_lost or not (live.query.isActive or self._renewals.has_told(live))
-            return ended or self._renewals.is_over(live)
+    def _has_ended(self, live: LiveQuery) -> bool:
+        with _expect_spark():
+            ended = live.is_lost or not (live.query.isActive or self._renewals.is_stopping(live))
+            return ended or self._renewals.has_stopped(live)
 
     def _record(self, spec: QuerySpec) -> None:
         """Remember a definition once it has proved to run: a batch of it is committed."""
-        if spec.name not in self._recorded and self.board.batches(spec.name):
+        if spec.name not in self._recorded and self.board.batch_count(spec.name):
             self._recorded.add(spec.name)
             record_query(self._store, self._place, self.plan.manifest.revision, spec)
 
-    def _settle(self, live: Live, failures: dict[str, PenstockError] | None) -> None:
-        with _spark_lives():
+    def _finish_query(self, live: LiveQuery, failures: dict[str, PenstockError] | None) -> None:
+        with _expect_spark():
             live.stop()
             error = live.query.exception() or next(iter(live.failures), None)
         if error is None:
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
-            if not live.phases.next():
+            if not live.phases.advance_phase():
                 if live.extent is not None:
-                    self.board.reached(live.spec.name, 1.0, 0, None)
-                self.board.ended(live.spec.name, "finished")
+                    self.board.note_completion(live.spec.name, 1.0, 0, None)
+                self.board.end_query(live.spec.name, "finished")
                 return
         try:
-            if error is None or self._outside.learned(str(error)) or self._launcher.goes_on(live, error):
+            if error is None or self._outside.resolve_schema(str(error)) or self._launcher.try_fallback(live, error):
                 self._start(live.spec, drain=live.drain)
                 return
             failure = self._failure(live, error)
         except PenstockError as another:
             failure = another
-        if self._retries.may_add(live.spec, self.board.batches(live.spec.name), failure, drain=live.drain):
-            self._put_off(live.spec, failure, drain=live.drain)
+        if self._retries.can_add(live.spec, self.board.batch_count(live.spec.name), failure, drain=live.drain):
+            self._schedule_retry(live.spec, failure, drain=live.drain)
         else:
             self._fail(live.spec, failure, failures)
 
-    def _failure(self, live: Live, error: Exception) -> PenstockError:
+    def _failure(self, live: LiveQuery, error: Exception) -> PenstockError:
         """What ended a query, in our own words where we have some."""
-        if is_for_lost_records(error):
+        if is_lost_records_error(error):
             try:
                 self._outside.check_positions(live.spec, self._place.checkpoint(live.spec.name))
             except PenstockError as lost:
@@ -266,25 +274,25 @@ class Run:
         if live.failures:
             return live.failures[0]
         failure = error if isinstance(error, PenstockError) else failure_of(error)
-        if is_for_writing(error):
+        if is_write_error(error):
             kind, _, name = live.spec.outputs[0].node.partition(".")
             failure.with_context(f"a batch was not written to {kind} `{name}`", node=name)
         return failure
 
-    def _put_off(self, spec: QuerySpec, failure: PenstockError, *, drain: bool = False) -> None:
-        cover_failure(spec, failure)
-        attempt, wait_secs = self._retries.add(spec, self.board.batches(spec.name), failure, drain=drain)
-        self.board.put_off(spec.name, failure.fault, attempt, wait_secs)
+    def _schedule_retry(self, spec: QuerySpec, failure: PenstockError, *, drain: bool = False) -> None:
+        mask_failure(spec, failure)
+        attempt, wait_secs = self._retries.add(spec, self.board.batch_count(spec.name), failure, drain=drain)
+        self.board.note_retry(spec.name, failure.fault, attempt, wait_secs)
 
-    def _begin_again(self, failures: dict[str, PenstockError] | None) -> None:
+    def _start_due(self, failures: dict[str, PenstockError] | None) -> None:
         """Start the queries that have waited long enough."""
-        for spec, drain in self._retries.due():
-            begin = self._start if spec.name in self._begun else self._begin
+        for spec, drain in self._retries.pop_due():
+            begin = self._start if spec.name in self._snapshot_state else self._begin
             try:
                 begin(spec, drain=drain)
             except PenstockError as failure:
-                if self._retries.may_add(spec, self.board.batches(spec.name), failure, drain=drain):
-                    self._put_off(spec, failure, drain=drain)
+                if self._retries.can_add(spec, self.board.batch_count(spec.name), failure, drain=drain):
+                    self._schedule_retry(spec, failure, drain=drain)
                 else:
                     self._fail(spec, failure, failures)
 
@@ -297,30 +305,30 @@ class Run:
         self._start(spec, drain=drain)
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
-        live = self._launched(spec, drain=drain)
-        self._begun.add(spec.name)
+        live = self._launch(spec, drain=drain)
+        self._snapshot_state.add(spec.name)
         if live is not None:
             self._live[spec.name] = live
         else:
-            self.board.ended(spec.name, "finished")
+            self.board.end_query(spec.name, "finished")
 
-    def _launched(self, spec: QuerySpec, *, drain: bool) -> Live | None:
+    def _launch(self, spec: QuerySpec, *, drain: bool) -> LiveQuery | None:
         """What was left to look through may have schemas that nobody has asked for yet."""
         while True:
             try:
                 return self._launcher.launch(spec, drain=drain)
             except (*SPARK_ERRORS, ConnectionError) as error:
                 if is_spark_gone(error) or not isinstance(error, SPARK_ERRORS):
-                    raise lost_spark() from error
-                if not self._outside.learned(str(error)):
+                    raise spark_lost_error() from error
+                if not self._outside.resolve_schema(str(error)):
                     raise failure_of(error) from error
 
 
-def _is_waited_for(live: Live, policy: DrainPolicy) -> bool:
+def _is_waited_for(live: LiveQuery, policy: DrainPolicy) -> bool:
     """Whether a stop lets a query finish its batch. What comes to an end by itself always may."""
     match policy:
         case "auto":
-            return not live.in_real_time
+            return not live.is_real_time
         case "drain":
             return True
         case "fast":
@@ -328,11 +336,11 @@ def _is_waited_for(live: Live, policy: DrainPolicy) -> bool:
 
 
 @contextmanager
-def _spark_lives() -> Iterator[None]:
+def _expect_spark() -> Iterator[None]:
     """Calls that fail only when Spark is gone."""
     try:
         yield
     except (*SPARK_ERRORS, OSError) as error:
         if isinstance(error, SPARK_ERRORS) and not is_spark_gone(error):
             raise failure_of(error) from error
-        raise lost_spark() from error
+        raise spark_lost_error() from error

@@ -14,10 +14,10 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.manifest.model import RealTime
 from penstock.plan.brokers import Brokers
 from penstock.plan.cores import cores_of, missing_cores
-from penstock.plan.place import Place
+from penstock.plan.place import ProjectPlace
 from penstock.plan.steps import Plan
-from penstock.runtime.checkpoint.topic_ids import made_anew, noted_ids, topics_of
-from penstock.runtime.run.resources import Outside
+from penstock.runtime.checkpoint.topic_ids import noted_ids, recreated_topics, topics_of
+from penstock.runtime.run.resources import RunResources
 
 _PAUSE_SECS: Final = 5
 
@@ -25,7 +25,7 @@ _PAUSE_SECS: Final = 5
 class TopicWatch:
     """Asks the broker from a thread of its own, for as long as queries run."""
 
-    def __init__(self, plan: Plan, outside: Outside, place: Place) -> None:
+    def __init__(self, plan: Plan, outside: RunResources, place: ProjectPlace) -> None:
         self._plan = plan
         self._outside = outside
         self._place = place
@@ -40,7 +40,7 @@ class TopicWatch:
         """Nobody waits for it: a broker may be slow to answer."""
         self._closing.set()
 
-    def trouble(self, query: str) -> PenstockError | None:
+    def find_failure(self, query: str) -> PenstockError | None:
         """Why a query must not go on, if something was found."""
         return self._found.get(query)
 
@@ -48,22 +48,24 @@ class TopicWatch:
         while not self._closing.wait(_PAUSE_SECS):
             try:
                 topics = self._outside.read_topics(name for query in self._plan.queries for name in topics_of(query))
-                self._found.update({**dict(self._others(topics)), **dict(self._without_cores(topics))})
+                self._found.update(
+                    {**dict(self._recreated_topics(topics)), **dict(self._queries_without_cores(topics))}
+                )
                 self._outside.ask_for_schemas()
             except (ServiceError, OSError):
                 continue  # queries notice themselves that a broker, or a registry, is gone
 
-    def _others(self, topics: Mapping[str, TopicState]) -> Iterator[tuple[str, PenstockError]]:
+    def _recreated_topics(self, topics: Mapping[str, TopicState]) -> Iterator[tuple[str, PenstockError]]:
         ids = {name: state.id for name, state in topics.items() if state.id is not None}
         for query in self._plan.queries:
             checkpoint = self._place.checkpoint(query.name)
-            if made_anew(noted_ids(checkpoint), ids) & topics_of(query):
+            if recreated_topics(noted_ids(checkpoint), ids) & topics_of(query):
                 try:
                     self._outside.check_positions(query, checkpoint)
                 except QueryFailed as failure:
                     yield query.name, failure
 
-    def _without_cores(self, topics: Mapping[str, TopicState]) -> Iterator[tuple[str, PenstockError]]:
+    def _queries_without_cores(self, topics: Mapping[str, TopicState]) -> Iterator[tuple[str, PenstockError]]:
         manifest, cores = self._plan.manifest, cores_of(self._plan.manifest.spark.master)
         if cores is None:
             return

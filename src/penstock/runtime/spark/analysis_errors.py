@@ -21,14 +21,14 @@ _OF_NODES: Final = frozenset({"column-names", "sql-duplicate-column"})
 
 
 @contextmanager
-def found_in(node: str) -> Iterator[None]:
+def attribute_errors(node: str) -> Iterator[None]:
     """Say of a node, by its id, what Spark finds wrong with it, or with names of its columns."""
     kind, _, name = node.partition(".")
     stopped = f"{kind} `{name}` cannot be {'read' if kind == 'source' else 'worked out'}"
     try:
         yield
     except AnalysisException as error:
-        raise finding(error).with_context(stopped, node=name) from error
+        raise translate_error(error).with_context(stopped, node=name) from error
     except PenstockError as error:
         if error.code in _OF_NODES:
             error.with_context(stopped, node=name)
@@ -44,12 +44,14 @@ def check_outputs(names: Sequence[str]) -> None:
         raise QueryFailed("sql-duplicate-column", both, hint=hint)
 
 
-def finding(error: AnalysisException) -> PenstockError:
+def translate_error(error: AnalysisException) -> PenstockError:
     """An error of Spark about SQL as one of ours."""
     said, condition = error.getMessageParameters() or {}, error.getCondition() or ""
     match condition.partition(".")[0]:
         case "UNRESOLVED_COLUMN":
-            return _no_column(_parts(said["objectName"]), [_parts(near) for near in _listed(said.get("proposal", ""))])
+            return _no_column(
+                _parts(said["objectName"]), [_parts(near) for near in _split_names(said.get("proposal", ""))]
+            )
         case "FIELD_NOT_FOUND":
             names = _NAME.findall(said["fields"])
             text = f"there is no field {said['fieldName']}"
@@ -70,11 +72,15 @@ def finding(error: AnalysisException) -> PenstockError:
         case "INVALID_EXTRACT_BASE_FIELD_TYPE":
             text = f"{said['base']} is {said['other']}, which has nothing inside of it".replace('"', "`")
             return QueryFailed("sql-argument", text)
-        case "DATATYPE_MISMATCH" if found := _MISMATCH.fullmatch(_plain(error)):
+        case "DATATYPE_MISMATCH" if found := _MISMATCH.fullmatch(_plain_message(error)):
             text = f"`{found[1]}` cannot be computed: {found[2]}".replace('"', "")
             return QueryFailed("sql-argument", text, hint="make it another type with CAST")
     failure = failure_of(error)
-    return failure if failure.retriable or failure.code != "query-failed" else QueryFailed(failure.code, _plain(error))
+    return (
+        failure
+        if failure.retriable or failure.code != "query-failed"
+        else QueryFailed(failure.code, _plain_message(error))
+    )
 
 
 def _no_column(name: list[str], near: list[list[str]]) -> QueryFailed:
@@ -86,7 +92,7 @@ def _no_column(name: list[str], near: list[list[str]]) -> QueryFailed:
     return QueryFailed("sql-unknown-column", text, hint=did_you_mean(name[-1], columns, otherwise="there are"))
 
 
-def _listed(names: str) -> list[str]:
+def _split_names(names: str) -> list[str]:
     return [name for name in names.split(", ") if name]
 
 
@@ -94,5 +100,5 @@ def _parts(name: str) -> list[str]:
     return [part.replace("``", "`") for part in _NAME.findall(name)]
 
 
-def _plain(error: AnalysisException) -> str:
+def _plain_message(error: AnalysisException) -> str:
     return _REST.sub("", str(error)).strip().partition("\n")[0]

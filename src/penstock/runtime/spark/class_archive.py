@@ -50,7 +50,7 @@ def needs_training(java: Java) -> bool:
 
 
 @contextmanager
-def archive_in_making(java: Java) -> Iterator[Path | None]:
+def create_archive(java: Java) -> Iterator[Path | None]:
     """The path that a JVM is to write its archive to when it exits; None if another process is at it.
 
     After the block the archive is in place, or it is noted that this Java wrote none.

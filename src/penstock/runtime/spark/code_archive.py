@@ -6,7 +6,7 @@ from pathlib import Path
 import penstock
 
 
-def packed(folder: Path) -> Path:
+def pack_code(folder: Path) -> Path:
     """The package as one file that Python can import. What it imports itself must be installed where it goes."""
     package = Path(penstock.__file__).parent
     archive = folder / "penstock.zip"

@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
 
 
-def begin_no_other(query: StreamingQuery) -> None:
+def stop_after_batch(query: StreamingQuery) -> None:
     """Let the batch under way be the last one."""
     jvm: Any = SparkContext._jvm
     runtime = jvm.org.apache.spark.sql.execution.streaming.runtime

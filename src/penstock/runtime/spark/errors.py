@@ -28,7 +28,7 @@ _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>[a-z0-9-]+): (?
 """What inputs say of a row that must stop the query."""
 
 
-def stopping(fault: Column, reasons: Mapping[str, str], said: str) -> Column:
+def stop_condition(fault: Column, reasons: Mapping[str, str], said: str) -> Column:
     """A condition that holds for rows without a fault, and stops the query at one that has: `failure_of` knows it.
 
     A fault is one of the codes in `reasons`, or a code and a reason of its own.
@@ -79,12 +79,12 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
         )
         return QueryFailed("query-failed", text, hint=hint)
     named = [message for message in said if message.startswith("[")]
-    beneath = [*_causes(error), *_beneath(error)]
+    beneath = [*_causes(error), *_nested_causes(error)]
     whole = "\n".join((str(error), *beneath))
     if found := _passing_failure(whole):
         return found
     passing = _PASSING.search(whole) is not None
-    plain = [*said[:1], *map(_plain, beneath[-1:])] if passing else said[:1]
+    plain = [*said[:1], *map(_plain_message, beneath[-1:])] if passing else said[:1]
     text = ": ".join((named or list(dict.fromkeys(plain)))[:3]) or "Spark gave no reason"
     shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
     return QueryFailed("query-failed", shown, retriable=passing, internal=not (named or passing))
@@ -96,7 +96,7 @@ def _passing_failure(text: str) -> QueryFailed | None:
         hint = "free some space where `.penstock` and Spark's `spark.local.dir` are"
         return QueryFailed("disk-full", f"the disk is full: {full[0]}", hint=hint, retriable=True)
     if lost := _WORKER_LOST.search(text):
-        killed = OomKills.since_start()
+        killed = OomKills.has_occurred()
         why = OUT_OF_MEMORY if killed else lost[0]
         hint = (
             MORE_MEMORY if killed else "it was killed or crashed; a process that is out of memory is killed like that"
@@ -132,8 +132,8 @@ def file_at_fault(error: PySparkException | Py4JError) -> FileAtFault | None:
     said = list(_causes(error)) or [str(error)]
     for place, message in enumerate(said):
         if found := _FILE.search(message):
-            reasons = [plain for later in said[place + 1 :] if (plain := _plain(later))]
-            own = _plain(message[found.end() :])
+            reasons = [plain for later in said[place + 1 :] if (plain := _plain_message(later))]
+            own = _plain_message(message[found.end() :])
             return FileAtFault(unquote(found[1]), reasons[-1] if reasons else own or "Spark gave no reason")
     return None
 
@@ -151,7 +151,7 @@ def failure_in_python(error: Exception) -> PenstockError:
     return found or QueryFailed("query-failed", f"{type(error).__name__}: {error}", internal=True)
 
 
-def is_for_rows(error: PySparkException | Py4JError | PenstockError) -> bool:
+def is_row_error(error: PySparkException | Py4JError | PenstockError) -> bool:
     """Whether Spark, or a sink, gave up because of what a row holds: standard SQL has a class of states for that. A row
     may also be larger than Kafka takes."""
     if isinstance(error, PenstockError):
@@ -162,11 +162,11 @@ def is_for_rows(error: PySparkException | Py4JError | PenstockError) -> bool:
     )
 
 
-def is_for_input(error: Exception) -> bool:
+def is_input_error(error: Exception) -> bool:
     """Whether a row cannot be used: it cannot be read, or the SQL fails over it."""
     if not isinstance(error, SPARK_ERRORS):
         return False
-    return is_for_rows(error) or failure_of(error).code in FAULTS
+    return is_row_error(error) or failure_of(error).code in FAULTS
 
 
 _STATE: Final = re.compile(r"SQLSTATE: (\w+)")
@@ -189,7 +189,7 @@ _LOST: Final = re.compile(
 )
 
 
-def is_for_lost_records(error: Exception) -> bool:
+def is_lost_records_error(error: Exception) -> bool:
     """Whether Spark says that records are gone which it was to read. A broker that restarts may say so for a while of a
     topic that it has."""
     return _LOST.search(str(error)) is not None
@@ -203,7 +203,7 @@ _WRITING: Final = re.compile(
 """What only producers say: no line of the program that failed is known, since another thread hears of it."""
 
 
-def is_for_writing(error: Exception) -> bool:
+def is_write_error(error: Exception) -> bool:
     """Whether Spark, which writes by itself, could not."""
     return _WRITING.search(str(error)) is not None
 
@@ -211,9 +211,9 @@ def is_for_writing(error: Exception) -> bool:
 def _messages(error: PySparkException | Py4JError) -> Iterator[str]:
     causes = list(_causes(error))
     if not causes:
-        lines = [_plain(line) for line in str(error).splitlines()]
+        lines = [_plain_message(line) for line in str(error).splitlines()]
         yield from sorted((line for line in lines if line), key=lambda line: not line.startswith("["))
-    yield from map(_plain, causes)
+    yield from map(_plain_message, causes)
 
 
 def _causes(error: PySparkException | Py4JError) -> Iterator[str]:
@@ -224,7 +224,7 @@ def _causes(error: PySparkException | Py4JError) -> Iterator[str]:
         origin = origin.getCause()
 
 
-def _beneath(error: PySparkException | Py4JError) -> Iterator[str]:
+def _nested_causes(error: PySparkException | Py4JError) -> Iterator[str]:
     """What is beneath the error that ended a stream, of which PySpark has no more than texts."""
     cause = getattr(error, "_cause", None)
     while cause is not None:
@@ -239,7 +239,7 @@ _HEADER: Final = re.compile(r"CSV header does not conform to the schema\.\s+Head
 _HEADER_LENGTH: Final = re.compile(r"CSV header is not equal to .*\s+Header length: (\d+), schema size: (\d+)")
 
 
-def _plain(message: str) -> str:
+def _plain_message(message: str) -> str:
     """The first line that says something, without the names of Java classes; of a traceback of Python, the last.
 
     Of a function of ours, only what it says itself.

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from penstock.clients.dead_letters.masking import cover_text
+from penstock.clients.dead_letters.masking import mask_text
 
 _ERROR: Final = r"(?:[\w$]+\.)(?:[\w$]+\.)+[\w$]*(?:Exception|Error)"
 PARTS: Final = (
@@ -20,7 +20,7 @@ PARTS: Final = (
 braces. There are no braces in the patterns themselves, which stand in some."""
 
 
-class CoveredFormatter(logging.Formatter):
+class MaskedFormatter(logging.Formatter):
     """What is logged in Python: of an error its class and its stack, and no text."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -28,7 +28,7 @@ class CoveredFormatter(logging.Formatter):
         return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        return cover_text(super().formatMessage(record))
+        return mask_text(super().formatMessage(record))
 
     def formatException(  # noqa: N802
         self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]

@@ -12,7 +12,7 @@ _MARK: Final = "_here"
 _PLACE: Final = -1
 
 
-def marked_where(rows: DataFrame, condition: Column) -> DataFrame:
+def apply_pinned_filter(rows: DataFrame, condition: Column) -> DataFrame:
     """The rows for which a condition holds, by a filter that stays where it is and that `kept_out` finds.
 
     What is asked first always holds, but Spark cannot know that. It neither moves the filter below the columns that it
@@ -23,43 +23,43 @@ def marked_where(rows: DataFrame, condition: Column) -> DataFrame:
     return held.drop(_MARK)
 
 
-def observed(session: SparkSession, query: str, metric: str) -> Any:
+def observed_metric(session: SparkSession, query: str, metric: str) -> Any:
     """What was counted under a name, as a row of Spark's; None if nothing was, or nobody has counted yet."""
     execution = _execution(session, query)
     found = execution and execution.observedMetrics().get(metric)
     return found.get() if found and found.isDefined() else None
 
 
-def kept_out(session: SparkSession, query: str) -> int:
+def count_filtered_rows(session: SparkSession, query: str) -> int:
     """How many rows did not pass the filters of `marked_where`."""
     execution = _execution(session, query)
-    marked = [] if execution is None else _nodes(execution.executedPlan(), _is_marked)
-    return sum(_into(node) - _rows_of(node) for node in marked)
+    marked = [] if execution is None else _find_nodes(execution.executedPlan(), _is_pinned_filter)
+    return sum(_input_rows(node) - _rows_of(node) for node in marked)
 
 
-def left_out(session: SparkSession, query: str) -> int:
+def count_untimed_rows(session: SparkSession, query: str) -> int:
     """How many rows did not get as far as a watermark, of those that could be read."""
     execution = _execution(session, query)
     if execution is None:
         return 0
     plan = execution.executedPlan()
-    marked = _nodes(plan, _is_marked)
-    read = sum(map(_rows_of, marked)) if marked else _read(plan)
-    watermarks = _nodes(plan, lambda node: node.nodeName() == "EventTimeWatermark")
+    marked = _find_nodes(plan, _is_pinned_filter)
+    read = sum(map(_rows_of, marked)) if marked else _leaf_rows(plan)
+    watermarks = _find_nodes(plan, lambda node: node.nodeName() == "EventTimeWatermark")
     return read - sum(int(node.eventTimeStats().value().count()) for node in watermarks)
 
 
-def _is_marked(node: Any) -> bool:
+def _is_pinned_filter(node: Any) -> bool:
     return node.nodeName() == "Filter" and f"(SPARK_PARTITION_ID() >= {_PLACE})" in node.condition().toString()
 
 
-def _into(node: Any) -> int:
+def _input_rows(node: Any) -> int:
     """How many rows came to a node, by those below it that count."""
     below = _items(node.children())
-    return sum(_rows_of(child) if child.metrics().contains("numOutputRows") else _into(child) for child in below)
+    return sum(_rows_of(child) if child.metrics().contains("numOutputRows") else _input_rows(child) for child in below)
 
 
-def _read(plan: Any) -> int:
+def _leaf_rows(plan: Any) -> int:
     return sum(_rows_of(leaf) for leaf in _items(plan.collectLeaves()))
 
 
@@ -68,11 +68,11 @@ def _rows_of(node: Any) -> int:
     return int(found.get().value()) if found.isDefined() else 0
 
 
-def _nodes(plan: Any, wanted: Any) -> list[Any]:
+def _find_nodes(plan: Any, wanted: Any) -> list[Any]:
     """The nodes of a plan that are wanted. Below one of them there is no other."""
     if wanted(plan):
         return [plan]
-    return [node for child in _items(plan.children()) for node in _nodes(child, wanted)]
+    return [node for child in _items(plan.children()) for node in _find_nodes(child, wanted)]
 
 
 def _items(sequence: Any) -> list[Any]:

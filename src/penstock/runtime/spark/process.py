@@ -36,10 +36,10 @@ def kill_process(process: "subprocess.Popen[bytes]") -> None:
 _KILLED: Final[set[int]] = set()
 
 
-def lost_spark() -> ServiceError:
+def spark_lost_error() -> ServiceError:
     """The error of a run whose Spark process has ended."""
-    text = "Spark ended while queries ran" + (f": {OUT_OF_MEMORY}" if OomKills.since_start() else "")
-    hint = MORE_MEMORY if OomKills.since_start() else "its log is in .penstock/logs"
+    text = "Spark ended while queries ran" + (f": {OUT_OF_MEMORY}" if OomKills.has_occurred() else "")
+    hint = MORE_MEMORY if OomKills.has_occurred() else "its log is in .penstock/logs"
     return ServiceError("spark-lost", text, hint=hint, internal=True)
 
 
@@ -60,7 +60,7 @@ class OomKills:
         cls._before = oom_kills()
 
     @classmethod
-    def since_start(cls) -> bool:
+    def has_occurred(cls) -> bool:
         """Whether one was killed since then."""
         count = oom_kills()
         return cls._before is not None and count is not None and count > cls._before

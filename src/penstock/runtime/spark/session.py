@@ -24,10 +24,10 @@ from penstock.clients.masked_answers import IN_WORKERS
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.spark.class_archive import archive_option
-from penstock.runtime.spark.code_archive import packed
+from penstock.runtime.spark.code_archive import pack_code
 from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
-from penstock.runtime.spark.masked_log import CoveredFormatter, write_log_settings
-from penstock.runtime.spark.process import OomKills, is_spark_gone, kill_process, lost_spark
+from penstock.runtime.spark.masked_log import MaskedFormatter, write_log_settings
+from penstock.runtime.spark.process import OomKills, is_spark_gone, kill_process, spark_lost_error
 
 KEPT_LOGS: Final = 10
 _OPTIONS: Final = "spark.driver.defaultJavaOptions"
@@ -85,7 +85,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 }
 
 
-def settings(spec: SparkSpec, home: Path, jars: Sequence[Path] = ()) -> dict[str, str]:
+def spark_settings(spec: SparkSpec, home: Path, jars: Sequence[Path] = ()) -> dict[str, str]:
     """Every Spark property: defaults for a laptop, then what the project says. Its libraries join ours."""
     cores = str(os.cpu_count() or 2)
     local = spec.master.startswith("local")
@@ -134,12 +134,12 @@ def spark_session(
     logging.raiseExceptions = False  # a disk that is full is told by those who must write to it
     handler = logging.FileHandler(log)  # py4j tells the root logger about closed connections, and errors of batches
     if spec.covered_log:
-        handler.setFormatter(CoveredFormatter())
+        handler.setFormatter(MaskedFormatter())
     logging.getLogger().addHandler(handler)
     for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(chatter).disabled = True  # an error of a query is ours to report
     conf = SparkConf(loadDefaults=False)
-    for key, value in settings(spec, logs.parent.absolute(), jars).items():
+    for key, value in spark_settings(spec, logs.parent.absolute(), jars).items():
         conf.set(key, value)
     if option := archive_option(java):
         conf.set(_OPTIONS, f"{conf.get(_OPTIONS, '')} {option}")
@@ -154,29 +154,29 @@ def spark_session(
         # Python workers are to be of this very Python: another one on the PATH has other packages.
         # On the machines of a cluster it is the one that the project names.
         environ = {"JAVA_HOME": str(java.home), "PYSPARK_PYTHON": conf.get("spark.pyspark.python", sys.executable)}
-        code = None if spec.master.startswith("local") else packed(logs)
+        code = None if spec.master.startswith("local") else pack_code(logs)
         if code is not None:
             environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(code), os.environ.get("PYTHONPATH"))))
-        with _later_signals(), _environment(**environ):
+        with _defer_signals(), _environment(**environ):
             with log.open("ab") as sink:
                 # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do.
                 process = _ProcessSettings(stdout=sink, stderr=sink, start_new_session=True, pass_fds=tuple(inherited))
                 gateway = launch_gateway(conf, process)  # type: ignore[no-untyped-call]
             note_pid(gateway.proc.pid)
-            session = _started(conf, gateway, log)
+            session = _start_session(conf, gateway, log)
             if code is not None:
                 session.sparkContext.addPyFile(str(code))
         yield session
     except PySparkRuntimeError as error:
         if gateway is not None:
-            raise (lost_spark() if is_spark_gone(error) else error) from error
+            raise (spark_lost_error() if is_spark_gone(error) else error) from error
         text = f"Spark did not start: {_last_error(log) or error}"
         raise ServiceError("spark-start", text, hint=f"the whole log is in {log}") from error
     except Exception as error:
         is_ours = isinstance(error, PenstockError) and not error.internal
         if is_ours or gateway is None or not is_spark_gone(error):
             raise
-        raise lost_spark() from error
+        raise spark_lost_error() from error
     finally:
         if gateway is not None:
             _close(gateway.proc, exit_secs)
@@ -195,7 +195,7 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _started(conf: SparkConf, gateway: Any, log: Path) -> SparkSession:
+def _start_session(conf: SparkConf, gateway: Any, log: Path) -> SparkSession:
     try:
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except SPARK_ERRORS as error:
@@ -204,7 +204,7 @@ def _started(conf: SparkConf, gateway: Any, log: Path) -> SparkSession:
 
 
 @contextmanager
-def _later_signals() -> Iterator[None]:
+def _defer_signals() -> Iterator[None]:
     """Signals that would end the process are kept until the block is done."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from penstock.clients.jvm.compile_java import know
+from penstock.clients.jvm.compile_java import register_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,9 +31,9 @@ _CLASSES: Final = {
 _CALLED: Final = re.compile(r"\bpenstock_row_(\w+)", re.IGNORECASE)
 
 
-def know_row_functions(session: SparkSession, sql: str) -> None:
+def register_row_functions(session: SparkSession, sql: str) -> None:
     """Make those known to a session, on all machines of its cluster, that this SQL calls."""
     called = {name.lower() for name in _CALLED.findall(sql)}
     for name, functions in _CLASSES.items():
         if called & functions:
-            know(session, _PACKAGE, name, f"penstock_row_{min(functions)}")
+            register_functions(session, _PACKAGE, name, f"penstock_row_{min(functions)}")

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from penstock.clients.postgres.cdc import replication_slots
-from penstock.clients.postgres.cdc.pgoutput import Reader, Relation, Rows, Truncated
-from penstock.clients.postgres.cdc.published_table import Followed, columns_now, full_identity
-from penstock.clients.postgres.cdc.text_decoding import column
-from penstock.clients.postgres.tables import quoted
+from penstock.clients.postgres.cdc.pgoutput import ChangeRows, PgOutputReader, RelationMessage, TruncateMessage
+from penstock.clients.postgres.cdc.published_table import PublishedTable, current_columns, full_identity
+from penstock.clients.postgres.cdc.text_decoding import decode_column
+from penstock.clients.postgres.tables import quote_identifier
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -33,17 +33,19 @@ _FIRST_ROWS: Final = 500
 _MOST_ROWS: Final = 20_000
 
 
-def batches(followed: Followed, begin: int, end: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_changes(followed: PublishedTable, begin: int, end: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The changes that were committed from `begin` on and before `end`, in their order, a few at a time."""
-    with followed.server.connected() as db:
+    with followed.server.connect() as db:
         prepare(db)
-        watch = _Watch(db, followed)
+        watch = _SchemaWatch(db, followed)
         schema_name, table = followed.table.schema, followed.table.name
-        reader = Reader(schema_name, table, begin, end, followed.key, watch.heard, with_old=followed.with_old)
+        reader = PgOutputReader(
+            schema_name, table, begin, end, followed.key, watch.check_relation, with_old=followed.with_old
+        )
         for messages in _messages(db, followed, begin, end):
             for found in reader.read(messages):
-                if isinstance(found, Truncated):
-                    watch.truncated()
+                if isinstance(found, TruncateMessage):
+                    watch.check_truncate()
                 else:
                     yield _batch(followed, found, schema)
 
@@ -53,31 +55,31 @@ def prepare(db: Database) -> None:
     db.execute(_SETTINGS)
 
 
-def _messages(db: Database, followed: Followed, begin: int, end: int) -> Iterator[list[bytes]]:
+def _messages(db: Database, followed: PublishedTable, begin: int, end: int) -> Iterator[list[bytes]]:
     """What the slot has. The server keeps it until it is fetched, on its disk if it is much."""
-    asked = (followed.slot, replication_slots.lsn_text(end), None, quoted(followed.publication))
+    asked = (followed.slot, replication_slots.lsn_text(end), None, quote_identifier(followed.publication))
 
     def first() -> list[bytes]:
         with db.transaction():
-            replication_slots.check(db, followed, begin)
+            replication_slots.check_slot(db, followed, begin)
             db.execute(f"DECLARE {_CURSOR} NO SCROLL CURSOR FOR SELECT data FROM {replication_slots.PEEK}", asked)
-            return _fetched(db, _FIRST_ROWS)
+            return _fetch_messages(db, _FIRST_ROWS)
 
     with db.transaction():
-        messages = replication_slots.patiently(followed, first)
+        messages = replication_slots.retry_while_in_use(followed, first)
         while messages:
             yield messages
             width = max(1, sum(map(len, messages)) // len(messages))
-            messages = _fetched(db, max(10, min(_MOST_ROWS, _AT_ONCE_BYTES // width)))
-        replication_slots.check(db, followed, begin)
+            messages = _fetch_messages(db, max(10, min(_MOST_ROWS, _AT_ONCE_BYTES // width)))
+        replication_slots.check_slot(db, followed, begin)
 
 
-def _fetched(db: Database, count: int) -> list[bytes]:
+def _fetch_messages(db: Database, count: int) -> list[bytes]:
     rows = db.execute(f"FETCH {count} FROM {_CURSOR}", binary=True).fetchall()
     return [data for (data,) in rows]
 
 
-def _batch(followed: Followed, rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
+def _batch(followed: PublishedTable, rows: ChangeRows, schema: pa.Schema) -> pa.RecordBatch:
     if left := [name for name in rows.lacking if name in followed.names]:
         text = (
             f"an update of {followed.table} comes without its value of {', '.join(left)}, which did not change "
@@ -95,7 +97,7 @@ def _batch(followed: Followed, rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
         raise ServiceError("change-unusable", text, hint=hint)
     count = len(rows.operations)
     columns = [
-        column(wanted.name, wanted.spoken, rows.columns[wanted.name], schema.field(wanted.name).type)
+        decode_column(wanted.name, wanted.spoken, rows.columns[wanted.name], schema.field(wanted.name).type)
         if wanted.name in rows.columns
         else pa.nulls(count, schema.field(wanted.name).type)
         for wanted in followed.columns
@@ -104,13 +106,13 @@ def _batch(followed: Followed, rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Watch:
+class _SchemaWatch:
     """Looks whether the table is still the one that is read."""
 
     db: Database
-    followed: Followed
+    followed: PublishedTable
 
-    def heard(self, relation: Relation) -> None:
+    def check_relation(self, relation: RelationMessage) -> None:
         """Go on if the table was another one before, and stop if it is another one now.
 
         A column that was not there yet is null. A column that had another name before cannot be told from that.
@@ -121,7 +123,7 @@ class _Watch:
             told = {name: kind for name, kind in told.items() if name in expected}
         if told == expected:
             return
-        now = columns_now(self.db, self.followed.table)
+        now = current_columns(self.db, self.followed.table)
         if not self.followed.are_all:
             now = {name: kind for name, kind in now.items() if name in expected}
         if now != expected:
@@ -136,7 +138,7 @@ class _Watch:
             hint = "`--allow-rebuild` with the name of the query reads everything again"
             raise ServiceError("schema-changed", text, hint=hint)
 
-    def truncated(self) -> None:
+    def check_truncate(self) -> None:
         if not self.followed.passes_truncate:
             text = f"{self.followed.table} was truncated: its rows are gone, and nobody told which"
             hint = (

@@ -26,7 +26,7 @@ _OPERATIONS: Final = pa.array(["i", "u", "d"])
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class RelationMessage:
     """A table, as it was when the changes behind this were made."""
 
     number: int
@@ -38,7 +38,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ChangeRows:
     """Rows of a table, as texts by column, with what became of them: `i`, `u` or `d`.
 
     A change of the key is a row that goes and one that comes. `lacking` are columns of which some rows do not have the
@@ -53,11 +53,11 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Truncated:
+class TruncateMessage:
     """All rows of the table were taken out at once."""
 
 
-class Reader:
+class PgOutputReader:
     """Reads messages in their order, some at a time, of the transactions that were committed within a range."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Reader:
         begin: int,
         end: int,
         key: Sequence[str],
-        heard: Callable[[Relation], None],
+        heard: Callable[[RelationMessage], None],
         *,
         with_old: bool = False,
     ) -> None:
@@ -81,9 +81,9 @@ class Reader:
         self._key = key
         self._heard = heard
         self._within = False
-        self._relation: Relation | None = None
+        self._relation: RelationMessage | None = None
 
-    def read(self, messages: Sequence[bytes]) -> Iterator[Rows | Truncated]:
+    def read(self, messages: Sequence[bytes]) -> Iterator[ChangeRows | TruncateMessage]:
         begin = size = 0
         for at, message in enumerate(messages):
             if size and size + len(message) > _MOST_BYTES:
@@ -92,22 +92,22 @@ class Reader:
             size += len(message)
         yield from self._read(messages[begin:])
 
-    def _read(self, messages: Sequence[bytes]) -> Iterator[Rows | Truncated]:
+    def _read(self, messages: Sequence[bytes]) -> Iterator[ChangeRows | TruncateMessage]:
         lengths = np.fromiter(map(len, messages), np.int64, len(messages))
         data = np.frombuffer(b"".join([*messages, _SPARE]), np.uint8)
         starts = np.cumsum(lengths) - lengths
         kinds = data[starts]
-        wanted = self._wanted(data, starts, kinds)
+        wanted = self._in_range_mask(data, starts, kinds)
         described = [at for at in _places(kinds, _RELATION) if self._describes(messages[at])]
         for begin, end in zip([0, *described], [*described, len(messages)], strict=True):
             if begin in described:
-                self._relation = relation(messages[begin])
+                self._relation = parse_relation(messages[begin])
                 self._heard(self._relation)
             if self._relation is not None:
                 part = slice(begin, end)
                 yield from self._part(self._relation, data, starts[part], np.where(wanted[part], kinds[part], 0))
 
-    def _wanted(self, data: Numbers, starts: Numbers, kinds: Numbers) -> Numbers:
+    def _in_range_mask(self, data: Numbers, starts: Numbers, kinds: Numbers) -> Numbers:
         """Whether messages are of a transaction that was committed within the range."""
         begins = np.flatnonzero(kinds == _BEGIN)
         committed = _long(data, starts[begins] + 1)
@@ -120,7 +120,9 @@ class Reader:
         schema, table, _ = message[5:].split(b"\0", 2)
         return ((schema.decode() or "pg_catalog"), table.decode()) == self._place
 
-    def _part(self, table: Relation, data: Numbers, starts: Numbers, kinds: Numbers) -> Iterator[Rows | Truncated]:
+    def _part(
+        self, table: RelationMessage, data: Numbers, starts: Numbers, kinds: Numbers
+    ) -> Iterator[ChangeRows | TruncateMessage]:
         cleared = [
             at
             for at in _places(kinds, _TRUNCATE)
@@ -128,14 +130,14 @@ class Reader:
         ]
         for begin, end in zip([0, *cleared], [*cleared, len(kinds)], strict=True):
             if begin in cleared:
-                yield Truncated()
+                yield TruncateMessage()
             changes = np.isin(kinds[begin:end], _CHANGES)
             at = starts[begin:end][changes]
             ours = _int(data, at + 1) == table.number
             if ours.any():
                 yield self._rows(table, data, at[ours], kinds[begin:end][changes][ours])
 
-    def _rows(self, table: Relation, data: Numbers, at: Numbers, kinds: Numbers) -> Rows:
+    def _rows(self, table: RelationMessage, data: Numbers, at: Numbers, kinds: Numbers) -> ChangeRows:
         mark = data[at + 5]
         has_old, has_new = (mark == _KEY) | (mark == _OLD), kinds != _DELETE
         old_row, new_row = np.cumsum(has_old) - 1, np.cumsum(has_new) - 1
@@ -148,7 +150,7 @@ class Reader:
             new.fill(old, old_row[both], new_row[both])
         source = pa.py_buffer(data)
         moved = np.zeros(len(at), bool)
-        moved[both] = self._moved(table, source, olds, news, old_row[both], new_row[both])
+        moved[both] = self._changed_key_mask(table, source, olds, news, old_row[both], new_row[both])
         replaced = (kinds == _UPDATE) & (mark == _OLD) if self._with_old else np.zeros(len(at), bool)
         gone = np.flatnonzero(~has_new | moved | replaced)
         came = np.flatnonzero(has_new)
@@ -162,13 +164,13 @@ class Reader:
         lacking = [name for name, new in zip(table.columns, news, strict=True) if new.is_lacking]
         without_old = self._with_old and bool(((kinds == _UPDATE) & ~replaced & ~moved).any())
         if not len(gone):
-            return Rows(operations, columns, tuple(lacking), without_old)
+            return ChangeRows(operations, columns, tuple(lacking), without_old)
         taken = {name: texts.take(order) for name, texts in columns.items()}
-        return Rows(operations.take(order), taken, tuple(lacking), without_old)
+        return ChangeRows(operations.take(order), taken, tuple(lacking), without_old)
 
-    def _moved(
+    def _changed_key_mask(
         self,
-        table: Relation,
+        table: RelationMessage,
         source: pa.Buffer,
         olds: Sequence["Cells"],
         news: Sequence["Cells"],
@@ -220,7 +222,7 @@ class Cells:
         return every.take(pa.array(np.arange(0, 2 * count, 2), mask=kinds != _TEXT))
 
 
-def relation(message: bytes) -> Relation:
+def parse_relation(message: bytes) -> RelationMessage:
     """What a message says of a table."""
     number = int.from_bytes(message[1:5])
     schema, table, rest = message[5:].split(b"\0", 2)
@@ -230,7 +232,7 @@ def relation(message: bytes) -> Relation:
         names.append(rest[at + 1 : end].decode())
         types.append((int.from_bytes(rest[end + 1 : end + 5]), int.from_bytes(rest[end + 5 : end + 9], signed=True)))
         at = end + 9
-    return Relation(number, schema.decode() or "pg_catalog", table.decode(), tuple(names), tuple(types))
+    return RelationMessage(number, schema.decode() or "pg_catalog", table.decode(), tuple(names), tuple(types))
 
 
 def _places(kinds: Numbers, kind: int) -> list[int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.postgres.cdc.text_decoding import spark_type
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.postgres.tables import TableName, listed
+from penstock.clients.postgres.tables import QualifiedTable, quote_names
 from penstock.errors import ServiceError, did_you_mean
 from penstock.keyed.operators import OP
 from penstock.sql.parse.dialects import quote_spark_identifier
@@ -43,7 +43,7 @@ _ALLOWED: Final = """
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
+class PublishedColumn:
     """A column, its type in Spark, and that in the database: a number, and what modifies it."""
 
     name: str
@@ -52,12 +52,12 @@ class TableColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class PublishedTable:
     """What is followed, and how."""
 
     server: PostgresServer
-    table: TableName
-    columns: tuple[TableColumn, ...]
+    table: QualifiedTable
+    columns: tuple[PublishedColumn, ...]
     key: tuple[str, ...]
     """What a row is known by; nothing if by all its values."""
     are_all: bool
@@ -88,28 +88,28 @@ class Followed:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class TableDescription:
     """Which columns of a table are read, whether they are all, and what its rows are known by."""
 
-    columns: tuple[TableColumn, ...]
+    columns: tuple[PublishedColumn, ...]
     are_all: bool
     key: tuple[str, ...]
 
 
-def described(
+def describe_table(
     server: PostgresServer,
-    table: TableName,
+    table: QualifiedTable,
     columns: Sequence[str],
     as_text: Sequence[str],
     key: Sequence[str],
     *,
     with_old: bool = False,
-) -> Described:
+) -> TableDescription:
     """What the server has. ServiceError if its changes cannot be followed, with what helps.
 
     `with_old` is whether updates must come with the rows that they replace.
     """
-    with server.connected() as db:
+    with server.connect() as db:
         _check_server(db, server)
         number, identity, has_large = _table(db, server, table)
         every, generated = _columns(db, number)
@@ -129,25 +129,25 @@ def described(
             text = f"`columns` leaves out {', '.join(left)}, by which rows of {table} are known"
             raise ServiceError("table-mismatch", text)
         if has_large and identity != "f":
-            raise _needs_full(table)
+            raise _toast_error(table)
         if with_old and identity != "f":
             text = f"`emit_update_before_row` needs the rows that updates replace, and {table} does not tell them"
             raise ServiceError("replication-refused", text, hint=full_identity(table))
-        texts = [TableColumn(c.name, "STRING" if c.name in as_text else c.spoken, c.type) for c in chosen]
-        return Described(tuple(texts), not columns, known_by)
+        texts = [PublishedColumn(c.name, "STRING" if c.name in as_text else c.spoken, c.type) for c in chosen]
+        return TableDescription(tuple(texts), not columns, known_by)
 
 
-def columns_now(db: Database, table: TableName) -> dict[str, tuple[int, int]]:
+def current_columns(db: Database, table: QualifiedTable) -> dict[str, tuple[int, int]]:
     """The columns of a table that changes are told of, and their types."""
     ((number,),) = db.execute("SELECT to_regclass(%s)::oid", (str(table),)).fetchall()
     return {} if number is None else {column.name: column.type for column in _columns(db, number)[0]}
 
 
-def full_identity(table: TableName) -> str:
+def full_identity(table: QualifiedTable) -> str:
     return f"ALTER TABLE {table} REPLICA IDENTITY FULL"
 
 
-def _needs_full(table: TableName) -> ServiceError:
+def _toast_error(table: QualifiedTable) -> ServiceError:
     text = (
         f"{table} has values that PostgreSQL keeps apart from their rows (TOAST); "
         "updates that do not change them would come without them"
@@ -163,10 +163,10 @@ def _check_server(db: Database, server: PostgresServer) -> None:
         raise ServiceError("replication-refused", text, hint=hint)
     if db.execute(_ALLOWED).fetchone() != (True,):
         text = f"user `{server.user}` of {server} may not follow changes"
-        raise ServiceError("replication-refused", text, hint=f"ALTER ROLE {listed([server.user])} REPLICATION")
+        raise ServiceError("replication-refused", text, hint=f"ALTER ROLE {quote_names([server.user])} REPLICATION")
 
 
-def _table(db: Database, server: PostgresServer, table: TableName) -> tuple[int, str, bool]:
+def _table(db: Database, server: PostgresServer, table: QualifiedTable) -> tuple[int, str, bool]:
     """The number of a table, its replica identity, and whether it has values that are kept apart."""
     found = db.execute(
         "SELECT oid::bigint, relkind::text, relpersistence::text, relreplident::text,"
@@ -186,15 +186,15 @@ def _table(db: Database, server: PostgresServer, table: TableName) -> tuple[int,
     return number, identity, has_large
 
 
-def _columns(db: Database, number: int) -> tuple[tuple[TableColumn, ...], set[str]]:
+def _columns(db: Database, number: int) -> tuple[tuple[PublishedColumn, ...], set[str]]:
     """The columns of a table, and the names of those that it computes."""
     found: list[tuple[Any, ...]] = db.execute(_COLUMNS, (number,)).fetchall()
     stored = [row for row in found if not row[2]]
-    columns = tuple(TableColumn(name, spark_type(spoken), (of, mod)) for name, spoken, _, of, mod in stored)
+    columns = tuple(PublishedColumn(name, spark_type(spoken), (of, mod)) for name, spoken, _, of, mod in stored)
     return columns, {row[0] for row in found if row[2]}
 
 
-def _key(db: Database, number: int, table: TableName, identity: str, declared: Sequence[str]) -> tuple[str, ...]:
+def _key(db: Database, number: int, table: QualifiedTable, identity: str, declared: Sequence[str]) -> tuple[str, ...]:
     """What a row is known by, in updates and deletes."""
     ((found,),) = db.execute(_IDENTITY, (number, identity == "i")).fetchall()
     if identity == "f":

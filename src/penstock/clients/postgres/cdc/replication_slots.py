@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from penstock.clients.postgres.cdc.published_table import Followed
+from penstock.clients.postgres.cdc.published_table import PublishedTable
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.postgres.tables import listed, quoted
+from penstock.clients.postgres.tables import quote_identifier, quote_names
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -39,24 +39,24 @@ def lsn_text(number: int) -> str:
     return f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"
 
 
-def lsn_of(offset: dict[str, str]) -> int:
+def offset_lsn(offset: dict[str, str]) -> int:
     return lsn_number(offset["lsn"])
 
 
-def flushed(db: Database) -> int:
+def flushed_lsn(db: Database) -> int:
     """How far the server has noted changes for good."""
     ((found,),) = db.execute("SELECT pg_current_wal_flush_lsn()::text").fetchall()
     return lsn_number(found)
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublicationFilter:
     """A condition that rows must meet to be told of, if there is one."""
 
     where: str | None = None
 
 
-def publish(db: Database, followed: Followed) -> Published:
+def create_publication(db: Database, followed: PublishedTable) -> PublicationFilter:
     """Make the publication, unless it is there. ServiceError if it does not tell of everything that is read."""
     import psycopg
 
@@ -66,7 +66,7 @@ def publish(db: Database, followed: Followed) -> Published:
             text = f"the slot `{followed.slot}` is there, and the publication `{followed.publication}` is not"
             hint = f"SELECT pg_drop_replication_slot('{followed.slot}'): a slot must be made after its publication"
             raise ServiceError("replication-refused", text, hint=hint)
-        wanted = f"CREATE PUBLICATION {quoted(followed.publication)} FOR TABLE {followed.table}"
+        wanted = f"CREATE PUBLICATION {quote_identifier(followed.publication)} FOR TABLE {followed.table}"
         if not followed.makes_publication:
             text = f"there is no publication `{followed.publication}`, and `auto_create_publication` is off"
             raise ServiceError("replication-refused", text, hint=f"as the owner of the table: {wanted}")
@@ -76,12 +76,12 @@ def publish(db: Database, followed: Followed) -> Published:
             said = error.diag.message_primary
             text = f"there is no publication `{followed.publication}`, and it cannot be made: {said}"
             raise ServiceError("replication-refused", text, hint=f"as the owner of the table: {wanted}") from None
-    return published(db, followed)
+    return check_publication(db, followed)
 
 
-def published(db: Database, followed: Followed) -> Published:
+def check_publication(db: Database, followed: PublishedTable) -> PublicationFilter:
     """Refuse a publication that does not tell of everything that is read: changes would be left out in silence."""
-    name = quoted(followed.publication)
+    name = quote_identifier(followed.publication)
     found = db.execute(
         "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",
         (followed.publication,),
@@ -90,10 +90,10 @@ def published(db: Database, followed: Followed) -> Published:
         text = f"the publication `{followed.publication}` does not tell of every kind of change"
         hint = f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')"
         raise ServiceError("replication-refused", text, hint=hint)
-    return _checked(db, followed, name)
+    return _check_published_table(db, followed, name)
 
 
-def _checked(db: Database, followed: Followed, name: str) -> Published:
+def _check_published_table(db: Database, followed: PublishedTable, name: str) -> PublicationFilter:
     table = followed.table
     newer = db.info.server_version >= 150_000
     member = db.execute(
@@ -107,44 +107,46 @@ def _checked(db: Database, followed: Followed, name: str) -> Published:
     columns, condition = member
     if columns and (left := [column for column in followed.names if column not in columns]):
         text = f"the publication `{followed.publication}` does not have the columns {', '.join(left)} of {table}"
-        raise ServiceError("replication-refused", text, hint=f"choose `columns`, of {listed(columns)}")
-    return Published(condition)
+        raise ServiceError("replication-refused", text, hint=f"choose `columns`, of {quote_names(columns)}")
+    return PublicationFilter(condition)
 
 
 def _exists(db: Database, slot: str) -> bool:
     return db.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (slot,)).fetchone() is not None
 
 
-def made(db: Database, followed: Followed) -> int:
+def create_slot(db: Database, followed: PublishedTable) -> int:
     """Make the slot, unless it is there. From where on it has changes."""
     if not _exists(db, followed.slot):
         db.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (followed.slot,))
     ((confirmed,),) = db.execute(
         "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (followed.slot,)
     ).fetchall()
-    return check(db, followed, lsn_number(confirmed or "0/0"))
+    return check_slot(db, followed, lsn_number(confirmed or "0/0"))
 
 
 @contextmanager
-def begun(followed: Followed) -> Iterator[tuple[int, str]]:
+def open_snapshot(followed: PublishedTable) -> Iterator[tuple[int, str]]:
     """Make the slot, unless it is there, and an image of the database at one moment.
 
     Gives from where on the slot has changes that the image does not have, and its name; it can be entered as long as
     this lasts. Changes that were committed before are in the image, all others are not.
     """
-    with followed.server.connected() as db:
+    with followed.server.connect() as db:
         there = _exists(db, followed.slot)
         if there and not followed.keeps_slot:
-            patiently(followed, lambda: db.execute("SELECT pg_drop_replication_slot(%s)", (followed.slot,)))
+            retry_while_in_use(followed, lambda: db.execute("SELECT pg_drop_replication_slot(%s)", (followed.slot,)))
             there = False
-        with followed.server.entered(replicating=True) as link, followed.server.in_our_words():
+        with followed.server.open_connection(replicating=True) as link, followed.server.translate_errors():
             name, kind = (f"{followed.slot[:50]}_begin", "TEMPORARY") if there else (followed.slot, "")
-            lsn, image = _created(followed.server, link, f"{quoted(name)} {kind} LOGICAL pgoutput EXPORT_SNAPSHOT")
-            check(db, followed, lsn)
+            lsn, image = _export_snapshot(
+                followed.server, link, f"{quote_identifier(name)} {kind} LOGICAL pgoutput EXPORT_SNAPSHOT"
+            )
+            check_slot(db, followed, lsn)
             yield lsn, image
 
 
-def _created(server: PostgresServer, link: Database, what: str) -> tuple[int, str]:
+def _export_snapshot(server: PostgresServer, link: Database, what: str) -> tuple[int, str]:
     answer = link.pgconn.exec_(f"CREATE_REPLICATION_SLOT {what}".encode())
     if answer.error_field(67) is not None or not answer.ntuples:
         said = " ".join(answer.error_message.decode(errors="replace").split())
@@ -159,7 +161,7 @@ def _created(server: PostgresServer, link: Database, what: str) -> tuple[int, st
     return lsn_number(consistent.decode()), image.decode()
 
 
-def check(db: Database, followed: Followed, reached: int) -> int:
+def check_slot(db: Database, followed: PublishedTable, reached: int) -> int:
     """Refuse a slot that does not have every change from a place on. How far it is confirmed."""
     found = db.execute(
         "SELECT plugin::text, database::text = current_database(), confirmed_flush_lsn::text, wal_status"
@@ -181,45 +183,45 @@ def check(db: Database, followed: Followed, reached: int) -> int:
     if lsn_number(confirmed) > reached:
         text = f"somebody else has moved the slot `{followed.slot}` on to {confirmed}; it was read up to {place}"
         raise ServiceError("records-gone", text, hint=_REBUILD)
-    if (there := flushed(db)) < reached:
+    if (there := flushed_lsn(db)) < reached:
         text = f"{followed.server} has come to {lsn_text(there)}, and was read up to {place}: it is another database"
         raise ServiceError("records-gone", text, hint=_REBUILD)
     return lsn_number(confirmed)
 
 
-def confirm(db: Database, followed: Followed, reached: int) -> None:
+def confirm(db: Database, followed: PublishedTable, reached: int) -> None:
     """Tell the server that changes before a place are not wanted any more."""
-    if check(db, followed, reached) < reached:
+    if check_slot(db, followed, reached) < reached:
         place = (followed.slot, lsn_text(reached))
-        patiently(followed, lambda: db.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", place))
+        retry_while_in_use(followed, lambda: db.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", place))
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class BatchEnd:
     """Where a batch may end, and how many changes it has then."""
 
     end: int
     changes: int
 
 
-def ahead(db: Database, followed: Followed, target: int) -> Ahead:
+def find_batch_end(db: Database, followed: PublishedTable, target: int) -> BatchEnd:
     """What the slot has up to a place, in whole transactions: about as many changes as are wanted."""
-    asked = (followed.slot, lsn_text(target), followed.most_rows, quoted(followed.publication))
-    ((changes, messages, committed),) = patiently(followed, lambda: db.execute(_AHEAD, asked).fetchall())
+    asked = (followed.slot, lsn_text(target), followed.most_rows, quote_identifier(followed.publication))
+    ((changes, messages, committed),) = retry_while_in_use(followed, lambda: db.execute(_AHEAD, asked).fetchall())
     whole = messages < followed.most_rows or committed is None
-    return Ahead(target if whole else min(target, lsn_number(committed)), changes)
+    return BatchEnd(target if whole else min(target, lsn_number(committed)), changes)
 
 
-def hold(db: Database, followed: Followed) -> None:
+def lock_slot(db: Database, followed: PublishedTable) -> None:
     """Keep others of us away from the slot as long as the connection lasts."""
     ends = time.monotonic() + _PATIENCE_SECS
     while db.execute("SELECT pg_try_advisory_lock(hashtext(%s))", (f"penstock {followed.slot}",)).fetchone() != (True,):
         if time.monotonic() > ends:
-            raise _in_use(followed, "another query reads it")
+            raise _slot_in_use_error(followed, "another query reads it")
         time.sleep(0.2)
 
 
-def patiently(followed: Followed, ask: Callable[[], Answer]) -> Answer:
+def retry_while_in_use(followed: PublishedTable, ask: Callable[[], Answer]) -> Answer:
     """Ask for something for which nobody else may use the slot."""
     import psycopg
 
@@ -229,11 +231,11 @@ def patiently(followed: Followed, ask: Callable[[], Answer]) -> Answer:
             return ask()
         except psycopg.errors.ObjectInUse as error:
             if time.monotonic() > ends:
-                raise _in_use(followed, error.diag.message_primary or "") from None
+                raise _slot_in_use_error(followed, error.diag.message_primary or "") from None
         time.sleep(0.2)
 
 
-def _in_use(followed: Followed, said: str) -> ServiceError:
+def _slot_in_use_error(followed: PublishedTable, said: str) -> ServiceError:
     """It may pass: another run may be about to end, or the server may not know yet that a connection is lost."""
     text = f"the slot `{followed.slot}` of {followed.server} is in use: {said}"
     hint = "every reader needs one of its own: see `slot_name`"

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from penstock.clients.postgres.cdc import replication_slots
 from penstock.clients.postgres.cdc.change_rows import prepare
-from penstock.clients.postgres.cdc.published_table import Followed
-from penstock.clients.postgres.cdc.text_decoding import column
-from penstock.clients.postgres.tables import listed
+from penstock.clients.postgres.cdc.published_table import PublishedTable
+from penstock.clients.postgres.cdc.text_decoding import decode_column
+from penstock.clients.postgres.tables import quote_names
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _PAGES_OF_BATCH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class SnapshotState:
     """How a table began to be followed: by which slot, from where on, and how many pages of rows come before."""
 
     slot: str
@@ -51,35 +51,35 @@ class Begun:
         """Where the first batch begins."""
         return {"page": "0"} if self.pages else {"lsn": self.lsn}
 
-    def after(self, page: int) -> dict[str, str]:
+    def offset_after(self, page: int) -> dict[str, str]:
         """Where the batch ends that begins with a page."""
         last = page + _PAGES_OF_BATCH
         return {"page": str(last)} if last < self.pages else {"lsn": self.lsn}
 
 
-def noted(directory: Path) -> Begun | None:
+def read_state(directory: Path) -> SnapshotState | None:
     note = directory / _NOTE
-    return Begun(**json.loads(note.read_text(encoding="utf-8"))) if note.is_file() else None
+    return SnapshotState(**json.loads(note.read_text(encoding="utf-8"))) if note.is_file() else None
 
 
-def begin(followed: Followed, schema: pa.Schema) -> Begun:
+def begin_snapshot(followed: PublishedTable, schema: pa.Schema) -> SnapshotState:
     """Make what is needed to follow a table, and keep its rows. Done once, however often it is tried."""
     directory = followed.directory
     assert directory is not None
-    if found := noted(directory):
+    if found := read_state(directory):
         return found
     pages = directory / _PAGES
     shutil.rmtree(pages, ignore_errors=True)
     try:
         pages.mkdir(parents=True)
-        with followed.server.connected() as db:
-            published = replication_slots.publish(db, followed)
+        with followed.server.connect() as db:
+            published = replication_slots.create_publication(db, followed)
             if followed.with_rows:
-                with replication_slots.begun(followed) as (lsn, image):
-                    count = _keep(db, followed, image, published.where, schema, pages)
+                with replication_slots.open_snapshot(followed) as (lsn, image):
+                    count = _save_pages(db, followed, image, published.where, schema, pages)
             else:
-                lsn, count = replication_slots.made(db, followed), 0
-        begun = Begun(followed.slot, replication_slots.lsn_text(lsn), count)
+                lsn, count = replication_slots.create_slot(db, followed), 0
+        begun = SnapshotState(followed.slot, replication_slots.lsn_text(lsn), count)
         fresh = directory / f".{_NOTE}"
         fresh.write_text(json.dumps(asdict(begun)), encoding="utf-8")
         fresh.replace(directory / _NOTE)
@@ -88,7 +88,7 @@ def begin(followed: Followed, schema: pa.Schema) -> Begun:
     return begun
 
 
-def page_path(followed: Followed, page: int) -> Path:
+def page_path(followed: PublishedTable, page: int) -> Path:
     assert followed.directory is not None
     return followed.directory / _PAGES / f"{page:06d}.parquet"
 
@@ -101,28 +101,30 @@ def page_rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
 
 
-def forget_pages(followed: Followed) -> None:
+def forget_pages(followed: PublishedTable) -> None:
     """Give back the room of pages that are all handed on."""
     assert followed.directory is not None
     with suppress(OSError):
         shutil.rmtree(followed.directory / _PAGES)
 
 
-def rows_now(followed: Followed, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def current_rows(followed: PublishedTable, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows that the table has."""
-    with followed.server.connected() as db:
+    with followed.server.connect() as db:
         yield from _rows(db, followed, None, schema)
 
 
-def _keep(db: Database, followed: Followed, image: str, where: str | None, schema: pa.Schema, pages: Path) -> int:
+def _save_pages(
+    db: Database, followed: PublishedTable, image: str, where: str | None, schema: pa.Schema, pages: Path
+) -> int:
     """Write the rows of an image of the database to pages; how many that were."""
     with db.transaction():
         db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         db.execute(f"SET TRANSACTION SNAPSHOT '{image}'")
-        return _written(_rows(db, followed, where, schema), followed, schema, pages)
+        return _write_pages(_rows(db, followed, where, schema), followed, schema, pages)
 
 
-def _written(batches: Iterator[pa.RecordBatch], followed: Followed, schema: pa.Schema, pages: Path) -> int:
+def _write_pages(batches: Iterator[pa.RecordBatch], followed: PublishedTable, schema: pa.Schema, pages: Path) -> int:
     from pyarrow.parquet import ParquetWriter
 
     most = max(1, followed.most_rows // _PAGES_OF_BATCH)
@@ -145,15 +147,15 @@ def _written(batches: Iterator[pa.RecordBatch], followed: Followed, schema: pa.S
     return count
 
 
-def _rows(db: Database, followed: Followed, where: str | None, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _rows(db: Database, followed: PublishedTable, where: str | None, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     from pyarrow import csv
 
     prepare(db)
     names = [str(at) for at in range(len(followed.columns))]
     condition = f" WHERE {where}" if where else ""
-    select = f"SELECT {listed(followed.names)} FROM ONLY {followed.table}{condition}"
+    select = f"SELECT {quote_names(followed.names)} FROM ONLY {followed.table}{condition}"
     with db.cursor().copy(f"COPY ({select}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)") as copy:
-        source = _Source(copy)
+        source = _CopyFile(copy)
         if source.is_empty:
             return
         reader = csv.open_csv(
@@ -168,35 +170,35 @@ def _rows(db: Database, followed: Followed, where: str | None, schema: pa.Schema
             ),
         )
         for batch in reader:
-            yield _typed(followed, batch, schema)
+            yield _convert_batch(followed, batch, schema)
 
 
-def _typed(followed: Followed, texts: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _convert_batch(followed: PublishedTable, texts: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = [
-        column(wanted.name, wanted.spoken, found, schema.field(wanted.name).type)
+        decode_column(wanted.name, wanted.spoken, found, schema.field(wanted.name).type)
         for wanted, found in zip(followed.columns, texts.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays([*columns, pa.repeat("i", len(texts))], schema=schema)
 
 
-class _Source(io.RawIOBase):
+class _CopyFile(io.RawIOBase):
     """What the server copies out, as a file."""
 
     def __init__(self, copy: Copy) -> None:
         self._lines: Iterator[Any] = iter(copy)
-        self._left = memoryview(b"".join(islice(self._lines, 1)))
+        self._rows_after_delete = memoryview(b"".join(islice(self._lines, 1)))
 
     @property
     def is_empty(self) -> bool:
-        return not self._left
+        return not self._rows_after_delete
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, into: Any) -> int:
-        if not self._left:
-            self._left = memoryview(b"".join(islice(self._lines, 2000)))
-        count = min(len(into), len(self._left))
-        into[:count] = self._left[:count]
-        self._left = self._left[count:]
+        if not self._rows_after_delete:
+            self._rows_after_delete = memoryview(b"".join(islice(self._lines, 2000)))
+        count = min(len(into), len(self._rows_after_delete))
+        into[:count] = self._rows_after_delete[:count]
+        self._rows_after_delete = self._rows_after_delete[count:]
         return count

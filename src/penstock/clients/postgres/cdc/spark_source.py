@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from penstock.clients.postgres.cdc import change_rows, replication_slots, snapshots
-from penstock.clients.postgres.cdc.published_table import Followed
+from penstock.clients.postgres.cdc.published_table import PublishedTable
 from penstock.errors import raise_as_text
 
 if TYPE_CHECKING:
@@ -29,45 +29,45 @@ _UNCONFIRMED_BYTES: Final = 16_000_000
 class _Follower:
     """Finds the next offset. It has the slot for itself as long as its connection lasts."""
 
-    def __init__(self, followed: Followed) -> None:
-        self._followed = followed
+    def __init__(self, followed: PublishedTable) -> None:
+        self._published_table = followed
         self._db: Database | None = None
         self._nothing: tuple[int, int] | None = None
 
-    def next(self, start: dict[str, str], target: int | None) -> dict[str, str]:
+    def next_offset(self, start: dict[str, str], target: int | None) -> dict[str, str]:
         if "page" in start:
-            return self._begun().after(int(start["page"]))
-        begin, db = replication_slots.lsn_of(start), self._entered()
-        with self._followed.server.in_our_words():
-            replication_slots.confirm(db, self._followed, begin)
-            there = replication_slots.flushed(db)
+            return self._snapshot_state().offset_after(int(start["page"]))
+        begin, db = replication_slots.offset_lsn(start), self._open_connection()
+        with self._published_table.server.translate_errors():
+            replication_slots.confirm(db, self._published_table, begin)
+            there = replication_slots.flushed_lsn(db)
             end = there if target is None else target
             if end <= begin or self._nothing == (begin, end):
                 return start
-            replication_slots.published(db, self._followed)
-            ahead = replication_slots.ahead(db, self._followed, end)
+            replication_slots.check_publication(db, self._published_table)
+            ahead = replication_slots.find_batch_end(db, self._published_table, end)
         if not ahead.changes and ahead.end == end and end - begin < _UNCONFIRMED_BYTES:
             self._nothing = (begin, end)
             return start
         return {"lsn": replication_slots.lsn_text(ahead.end)}
 
-    def now(self) -> int:
+    def server_lsn(self) -> int:
         """How far the server is."""
-        with self._followed.server.connected() as db:
-            return replication_slots.flushed(db)
+        with self._published_table.server.connect() as db:
+            return replication_slots.flushed_lsn(db)
 
-    def _begun(self) -> snapshots.Begun:
-        assert self._followed.directory is not None
-        begun = snapshots.noted(self._followed.directory)
+    def _snapshot_state(self) -> snapshots.SnapshotState:
+        assert self._published_table.directory is not None
+        begun = snapshots.read_state(self._published_table.directory)
         assert begun is not None
         return begun
 
-    def _entered(self) -> Database:
+    def _open_connection(self) -> Database:
         if self._db is None:
-            self._db = self._followed.server.entered()
-            with self._followed.server.in_our_words():
-                replication_slots.hold(self._db, self._followed)
-            snapshots.forget_pages(self._followed)
+            self._db = self._published_table.server.open_connection()
+            with self._published_table.server.translate_errors():
+                replication_slots.lock_slot(self._db, self._published_table)
+            snapshots.forget_pages(self._published_table)
         return self._db
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class _Follower:
             self._db.close()
 
 
-def data_source(label: str, followed: Followed, within: tuple[str, str] | None = None) -> type[DataSource]:
+def data_source(label: str, followed: PublishedTable, within: tuple[str, str] | None = None) -> type[DataSource]:
     """A class that Spark knows the table by: as a stream, or as the rows of one batch or of now.
 
     What it needs is in it, and not in options, which Spark writes down.
@@ -99,9 +99,9 @@ def data_source(label: str, followed: Followed, within: tuple[str, str] | None =
 
     def parts(start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         if "page" in start:
-            last = int(end["page"]) if "page" in end else _pages(followed)
+            last = int(end["page"]) if "page" in end else _page_count(followed)
             return [Page(number) for number in range(int(start["page"]), last)]
-        return [Span(replication_slots.lsn_of(start), replication_slots.lsn_of(end))]
+        return [Span(replication_slots.offset_lsn(start), replication_slots.offset_lsn(end))]
 
     class Rows:
         def __init__(self, schema: StructType) -> None:
@@ -114,9 +114,9 @@ def data_source(label: str, followed: Followed, within: tuple[str, str] | None =
                     case Page(number=number):
                         yield from snapshots.page_rows(snapshots.page_path(followed, number), arrow)
                     case Span(begin=begin, end=end):
-                        yield from change_rows.batches(followed, begin, end, arrow)
+                        yield from change_rows.read_changes(followed, begin, end, arrow)
                     case _:
-                        yield from snapshots.rows_now(followed, arrow)
+                        yield from snapshots.current_rows(followed, arrow)
 
     class Changes(Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
         """First the rows that are there, then every change."""
@@ -129,15 +129,15 @@ def data_source(label: str, followed: Followed, within: tuple[str, str] | None =
 
         def initialOffset(self) -> dict[str, str]:
             with raise_as_text():
-                return snapshots.begin(followed, to_arrow_schema(self.schema, timezone="UTC")).first
+                return snapshots.begin_snapshot(followed, to_arrow_schema(self.schema, timezone="UTC")).first
 
         def prepareForTriggerAvailableNow(self) -> None:
             with raise_as_text():
-                self.target = self.follower.now()
+                self.target = self.follower.server_lsn()
 
         def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
             with raise_as_text():
-                return self.follower.next(start, self.target)
+                return self.follower.next_offset(start, self.target)
 
         def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
             return parts(start, end)
@@ -166,8 +166,8 @@ def data_source(label: str, followed: Followed, within: tuple[str, str] | None =
     return TableSource
 
 
-def _pages(followed: Followed) -> int:
+def _page_count(followed: PublishedTable) -> int:
     assert followed.directory is not None
-    begun = snapshots.noted(followed.directory)
+    begun = snapshots.read_state(followed.directory)
     assert begun is not None
     return begun.pages

@@ -43,10 +43,10 @@ def spark_type(spoken: str) -> str:
     return "TIMESTAMP" if _TIME.fullmatch(spoken) else _SAME.get(spoken, "STRING")
 
 
-def column(name: str, spoken: str, texts: pa.Array, kind: pa.DataType) -> pa.Array:
+def decode_column(name: str, spoken: str, texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """A column from what PostgreSQL wrote of it. ServiceError for a value that the type of Spark does not have."""
     try:
-        return _converted(texts, kind)
+        return _convert_texts(texts, kind)
     except (pa.ArrowInvalid, ValueError):
         found = next(_failing(texts, kind), "?")
         text = f"column `{name}` has the value `{found}`, which is no {spoken} of Spark"
@@ -56,12 +56,12 @@ def column(name: str, spoken: str, texts: pa.Array, kind: pa.DataType) -> pa.Arr
 def _failing(texts: pa.Array, kind: pa.DataType) -> Iterator[str]:
     for at in range(len(texts)):
         try:
-            _converted(texts[at : at + 1], kind)
+            _convert_texts(texts[at : at + 1], kind)
         except (pa.ArrowInvalid, ValueError):
             yield texts[at].as_py().decode(errors="replace")[:80]
 
 
-def _converted(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+def _convert_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(kind):
         return pc.equal(texts, pa.scalar(b"t", texts.type))
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
@@ -107,14 +107,14 @@ def _bytes(texts: pa.Array) -> pa.Array:
 
 def _lists(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     intricate = pc.any(pc.match_substring_regex(texts, _INTRICATE)).as_py()
-    cut: Callable[[pa.Array], tuple[pa.Array, pa.Array]] = _parsed if intricate else _split
+    cut: Callable[[pa.Array], tuple[pa.Array, pa.Array]] = _parse_arrays if intricate else _split_arrays
     counts, elements = cut(texts)
     ends = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
-    values = _converted(elements.cast(pa.binary()), kind.value_type)
+    values = _convert_texts(elements.cast(pa.binary()), kind.value_type)
     return pa.ListArray.from_arrays(ends, values, mask=pc.is_null(texts)).cast(kind)
 
 
-def _split(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _split_arrays(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
     """How many elements each array has, and all of them in a row."""
     inner = pc.utf8_slice_codeunits(pc.fill_null(texts, "{}"), 1, -1)
     parts = pc.split_pattern(inner, ",")
@@ -124,7 +124,7 @@ def _split(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
     return counts, pc.if_else(pc.equal(flat, "NULL"), pa.scalar(None, pa.string()), flat)
 
 
-def _parsed(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _parse_arrays(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The same for arrays that cannot be cut at their commas."""
     lists = [_elements(text) for text in texts.to_pylist()]
     flat = [element for elements in lists for element in elements]
@@ -138,10 +138,10 @@ def _elements(text: str | None) -> list[str | None]:
     found = list(_ELEMENT.finditer(inner))
     if any(part[2] is not None and "{" in part[2] for part in found):
         raise ValueError("an array of arrays")
-    return [_unescaped(part) for part in found]
+    return [_unescape_element(part) for part in found]
 
 
-def _unescaped(part: re.Match[str]) -> str | None:
+def _unescape_element(part: re.Match[str]) -> str | None:
     if part[2] is not None:
         return None if part[2] == "NULL" else part[2]
     return _ESCAPED.sub(r"\1", part[1])

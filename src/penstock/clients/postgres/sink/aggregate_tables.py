@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.clients.postgres import tables
 from penstock.clients.postgres.sink.aggregate_triggers import Figure, Group, Trigger
-from penstock.clients.postgres.tables import TableName, listed, quoted
+from penstock.clients.postgres.tables import QualifiedTable, quote_identifier, quote_names
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _EVENTS: Final = (
 )
 
 
-class _Found(NamedTuple):
+class _TriggerState(NamedTuple):
     """The function that is there, how many triggers call it, and how many of them are turned on."""
 
     body: str
@@ -42,18 +42,18 @@ class _Found(NamedTuple):
 class Aggregation:
     """What is kept in a table of aggregates."""
 
-    table: TableName
+    table: QualifiedTable
     groups: tuple[Group, ...]
     figures: tuple[Figure, ...]
 
-    def attach(self, db: Database, rows: TableName, row_types: Mapping[str, str]) -> None:
+    def attach(self, db: Database, rows: QualifiedTable, row_types: Mapping[str, str]) -> None:
         """Let the table follow the rows of another one from now on, unless it does. What is there is counted in."""
         from psycopg import DataError
 
-        needed = self._needed(row_types)
+        needed = self._needed_columns(row_types)
         if (there := tables.columns_of(db, self.table)) and needed.keys() <= there.keys():
-            found = self._found(db, rows)
-            if found == _Found(self._trigger(rows, row_types, there).body, len(_EVENTS), len(_EVENTS)):
+            found = self._trigger_state(db, rows)
+            if found == _TriggerState(self._trigger(rows, row_types, there).body, len(_EVENTS), len(_EVENTS)):
                 return
         try:
             with db.transaction():
@@ -63,13 +63,15 @@ class Aggregation:
             said = error.diag.message_primary
             raise ServiceError("table-mismatch", f"{rows} has rows that cannot be aggregated: {said}") from error
 
-    def _attach(self, db: Database, rows: TableName, row_types: Mapping[str, str], needed: Mapping[str, str]) -> None:
+    def _attach(
+        self, db: Database, rows: QualifiedTable, row_types: Mapping[str, str], needed: Mapping[str, str]
+    ) -> None:
         db.execute(f"LOCK TABLE {rows} IN ACCESS EXCLUSIVE MODE")
-        found = self._found(db, rows)
+        found = self._trigger_state(db, rows)
         if not tables.columns_of(db, self.table):
-            self._make(db, needed)
+            self._create_table(db, needed)
         else:
-            self._check(db, needed)
+            self._check_table(db, needed)
             if (found is None or not found.triggers) and _has_rows(db, self.table):
                 raise ServiceError(
                     "table-mismatch",
@@ -78,20 +80,20 @@ class Aggregation:
                 )
         trigger = self._trigger(rows, row_types, tables.columns_of(db, self.table))
         body = trigger.body.replace("'", "''")
-        function = rows.beside(self._named(rows, "fn"))
+        function = rows.sibling(self._trigger_name(rows, "fn"))
         db.execute(
             f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql"
             f" SET enable_nestloop = on SET jit = off AS '{body}'"
         )
         for event, suffix, seen in _EVENTS:
-            name = quoted(self._named(rows, suffix))
+            name = quote_identifier(self._trigger_name(rows, suffix))
             db.execute(f"DROP TRIGGER IF EXISTS {name} ON {rows}")
             db.execute(
                 f"CREATE TRIGGER {name} AFTER {event} ON {rows} {seen} FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
             )
-        db.execute(trigger.anew)
+        db.execute(trigger.rebuild_sql)
 
-    def _named(self, rows: TableName, suffix: str) -> str:
+    def _trigger_name(self, rows: QualifiedTable, suffix: str) -> str:
         """The name of a function or a trigger. PostgreSQL would cut one that is too long, and take two for one."""
         name = f"{rows.name}_to_{self.table.name}_{suffix}"
         if len(name.encode()) <= _LONGEST:
@@ -99,15 +101,15 @@ class Aggregation:
         end = f"_{zlib.crc32(name.encode()):08x}_{suffix}"
         return name.encode()[: _LONGEST - len(end)].decode(errors="ignore") + end
 
-    def _found(self, db: Database, rows: TableName) -> _Found | None:
-        function = rows.beside(self._named(rows, "fn"))
+    def _trigger_state(self, db: Database, rows: QualifiedTable) -> _TriggerState | None:
+        function = rows.sibling(self._trigger_name(rows, "fn"))
         found = db.execute(
             "SELECT prosrc, count(tgname), count(tgname) FILTER (WHERE tgenabled IN ('O', 'A'))"
             " FROM pg_proc LEFT JOIN pg_trigger ON tgfoid = pg_proc.oid AND tgrelid = to_regclass(%s)"
             " WHERE pg_proc.oid = to_regprocedure(%s) GROUP BY prosrc",
             (str(rows), f"{function}()"),
         ).fetchone()
-        return None if found is None else _Found(*found)
+        return None if found is None else _TriggerState(*found)
 
     # Columns
 
@@ -127,7 +129,7 @@ class Aggregation:
     def _figures(self) -> tuple[Figure, ...]:
         return self.figures + ((Figure(COUNTER, "count", None, "bigint"),) if self._counter == COUNTER else ())
 
-    def _needed(self, row_types: Mapping[str, str]) -> dict[str, str]:
+    def _needed_columns(self, row_types: Mapping[str, str]) -> dict[str, str]:
         """The columns of the table, with the types that were asked for, or else those of what they are made of."""
         columns: list[Group | Figure] = [*self._keys, *self._figures]
         for made in columns:
@@ -139,35 +141,37 @@ class Aggregation:
                 )
         return {made.column: made.type or row_types[made.source or ""] for made in columns}
 
-    def _trigger(self, rows: TableName, row_types: Mapping[str, str], types: Mapping[str, str]) -> Trigger:
+    def _trigger(self, rows: QualifiedTable, row_types: Mapping[str, str], types: Mapping[str, str]) -> Trigger:
         return Trigger(rows, row_types, self.table, types, self._keys, self._figures, self._counter)
 
     # The table
 
-    def _make(self, db: Database, needed: Mapping[str, str]) -> None:
-        zero = {figure.column for figure in self._figures if figure.adds_up}
-        each = [f"{quoted(n)} {kind}{' NOT NULL DEFAULT 0' if n in zero else ''}" for n, kind in needed.items()]
+    def _create_table(self, db: Database, needed: Mapping[str, str]) -> None:
+        zero = {figure.column for figure in self._figures if figure.is_additive}
+        each = [
+            f"{quote_identifier(n)} {kind}{' NOT NULL DEFAULT 0' if n in zero else ''}" for n, kind in needed.items()
+        ]
         nulls = self.groups and db.info.server_version >= _NO_NULLS_TWICE
         unique = "UNIQUE NULLS NOT DISTINCT" if nulls else "PRIMARY KEY"
         db.execute(f"CREATE TABLE {self.table} ({', '.join(each)}, {unique} ({self._key_columns}))")
 
     @property
     def _key_columns(self) -> str:
-        return listed(group.column for group in self._keys)
+        return quote_names(group.column for group in self._keys)
 
-    def _check(self, db: Database, needed: Mapping[str, str]) -> None:
+    def _check_table(self, db: Database, needed: Mapping[str, str]) -> None:
         """Refuse a table that does not hold the aggregates."""
-        each = ", ".join(f"{quoted(name)} {kind}" for name, kind in needed.items())
+        each = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in needed.items())
         db.execute(f"CREATE TEMPORARY TABLE penstock_wanted ({each}) ON COMMIT DROP")
-        wanted = tables.columns_of(db, TableName("pg_temp", "penstock_wanted"))
+        wanted = tables.columns_of(db, QualifiedTable("pg_temp", "penstock_wanted"))
         there = tables.columns_of(db, self.table)
         tables.check_types(db, self.table, wanted, there)
         if missing := {name: kind for name, kind in wanted.items() if name not in there}:
             lacking = ", ".join(f"`{name}`" for name in missing)
-            hint = f"{tables.addition(self.table, missing)}; or drop the table: it is made anew from the rows"
+            hint = f"{tables.add_columns_sql(self.table, missing)}; or drop the table: it is made anew from the rows"
             raise ServiceError("table-mismatch", f"{self.table} has no column {lacking}", hint=hint)
         names = [group.column for group in self._keys]
-        if not any(set(found) == set(names) for found in _unique(db, self.table)):
+        if not any(set(found) == set(names) for found in _unique_indexes(db, self.table)):
             raise ServiceError(
                 "table-mismatch",
                 f"{self.table} may have two lines for a group of ({', '.join(names)})",
@@ -176,11 +180,11 @@ class Aggregation:
             )
 
 
-def _has_rows(db: Database, table: TableName) -> bool:
+def _has_rows(db: Database, table: QualifiedTable) -> bool:
     return db.execute(f"SELECT EXISTS (SELECT FROM {table})").fetchone() == (True,)
 
 
-def _unique(db: Database, table: TableName) -> list[list[str]]:
+def _unique_indexes(db: Database, table: QualifiedTable) -> list[list[str]]:
     """The columns of each index in which no line stands twice, also not one with nulls."""
     found = db.execute(
         "SELECT array_agg(attname::text) FROM pg_index"

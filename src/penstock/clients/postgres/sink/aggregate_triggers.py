@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.clients.postgres.tables import TableName, listed, quoted
+from penstock.clients.postgres.tables import QualifiedTable, quote_identifier, quote_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Figure:
     type: str | None = None
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         return self.kind in ("sum", "count")
 
-    def of_changes(self, value: str) -> str:
+    def changes_sql(self, value: str) -> str:
         """What changes do to it, from rows with a sign."""
         if self.kind == "sum":
             return f"coalesce(sum(sign * {value}), 0)"
@@ -43,7 +43,7 @@ class Figure:
             return f"coalesce(sum(sign){f' FILTER (WHERE {value} IS NOT NULL)' if self.source else ''}, 0)"
         return f"{self.kind}({value}) FILTER (WHERE sign > 0)"
 
-    def of_rows(self, value: str) -> str:
+    def rows_sql(self, value: str) -> str:
         """What it is, from all rows."""
         if self.kind == "sum":
             return f"coalesce(sum({value}), 0)"
@@ -52,9 +52,9 @@ class Figure:
         return f"{self.kind}({value})"
 
     @property
-    def merged(self) -> str:
-        name = quoted(self.column)
-        if self.adds_up:
+    def merge_sql(self) -> str:
+        name = quote_identifier(self.column)
+        if self.is_additive:
             return f"kept.{name} + EXCLUDED.{name}"
         return f"{'least' if self.kind == 'min' else 'greatest'}(kept.{name}, EXCLUDED.{name})"
 
@@ -63,9 +63,9 @@ class Figure:
 class Trigger:
     """The function that keeps a table of aggregates beside a table of rows; both with the types of their columns."""
 
-    rows: TableName
+    rows: QualifiedTable
     row_types: Mapping[str, str]
-    table: TableName
+    table: QualifiedTable
     types: Mapping[str, str]
     groups: Sequence[Group]
     figures: Sequence[Figure]
@@ -75,62 +75,65 @@ class Trigger:
     @property
     def body(self) -> str:
         """The function, for any statement that changes rows."""
-        added, removed = self._signed("new_table", 1), self._signed("old_table", -1)
-        afterwards = "\n".join([*self._without_empty, *self._anew_where_stale])
+        added, removed = self._signed_rows_sql("new_table", 1), self._signed_rows_sql("old_table", -1)
+        afterwards = "\n".join([*self._delete_empty_sql, *self._refresh_stale_sql])
         return (
             "\n#variable_conflict use_column\n"
             "BEGIN\n"
-            f"IF TG_OP = 'TRUNCATE' THEN\n{self.anew}\nRETURN NULL;\nEND IF;\n"
-            f"IF TG_OP = 'INSERT' THEN\n{self._changed_by(added)}\n"
-            f"ELSIF TG_OP = 'UPDATE' THEN\n{self._changed_by(f'{added} UNION ALL {removed}')}\n"
-            f"ELSE\n{self._changed_by(removed)}\nEND IF;\n"
+            f"IF TG_OP = 'TRUNCATE' THEN\n{self.rebuild_sql}\nRETURN NULL;\nEND IF;\n"
+            f"IF TG_OP = 'INSERT' THEN\n{self._upsert_sql(added)}\n"
+            f"ELSIF TG_OP = 'UPDATE' THEN\n{self._upsert_sql(f'{added} UNION ALL {removed}')}\n"
+            f"ELSE\n{self._upsert_sql(removed)}\nEND IF;\n"
             f"IF TG_OP <> 'INSERT' THEN\n{afterwards or 'NULL;'}\nEND IF;\n"
             "RETURN NULL;\n"
             "END;\n"
         )
 
     @property
-    def anew(self) -> str:
+    def rebuild_sql(self) -> str:
         """Statements that make the aggregates from all rows."""
-        found = [figure.of_rows(f"v{n}") for n, figure in enumerate(self.figures)]
+        found = [figure.rows_sql(f"v{n}") for n, figure in enumerate(self.figures)]
         grouped = f" GROUP BY {', '.join(self._keys())}" if self._is_grouped else ""
         keys = self._keys() if self._is_grouped else ["'value'"]
         return (
             f"DELETE FROM {self.table};\n"
             f"INSERT INTO {self.table} ({self._columns}) SELECT {', '.join([*keys, *found])}"
-            f" FROM ({self._read(str(self.rows))}) AS r{grouped};"
+            f" FROM ({self._select_sql(str(self.rows))}) AS r{grouped};"
         )
 
-    def _changed_by(self, changes: str) -> str:
-        found = [figure.of_changes(f"v{n}") for n, figure in enumerate(self.figures)]
+    def _upsert_sql(self, changes: str) -> str:
+        found = [figure.changes_sql(f"v{n}") for n, figure in enumerate(self.figures)]
         keys = ", ".join(self._keys())
-        merged = ", ".join(f"{quoted(figure.column)} = {figure.merged}" for figure in self.figures)
+        merged = ", ".join(f"{quote_identifier(figure.column)} = {figure.merge_sql}" for figure in self.figures)
         return (
             f"INSERT INTO {self.table} AS kept ({self._columns})"
             f" SELECT {', '.join([keys, *found])} FROM ({changes}) AS r GROUP BY {keys} ORDER BY {keys}"
-            f" ON CONFLICT ({listed(group.column for group in self.groups)}) DO UPDATE SET {merged};"
+            f" ON CONFLICT ({quote_names(group.column for group in self.groups)}) DO UPDATE SET {merged};"
         )
 
     @property
-    def _without_empty(self) -> list[str]:
+    def _delete_empty_sql(self) -> list[str]:
         if self.counter is None:
             return []
-        empty = f"WITH {self._gone} SELECT kept.place {self._looked_up} WHERE kept.{quoted(self.counter)} <= 0"
+        counter = quote_identifier(self.counter)
+        empty = f"WITH {self._gone_sql} SELECT kept.place {self._lookup_sql} WHERE kept.{counter} <= 0"
         return [f"DELETE FROM {self.table} WHERE ctid = ANY (ARRAY({empty}));"]
 
     @property
-    def _anew_where_stale(self) -> list[str]:
+    def _refresh_stale_sql(self) -> list[str]:
         """Where the smallest or the largest value may have left, it is looked for in the rows.
 
         Sums are not made anew so: rows that the same statement has inserted may still have to be added to them.
         """
-        ends = {n: figure for n, figure in enumerate(self.figures) if not figure.adds_up}
+        ends = {n: figure for n, figure in enumerate(self.figures) if not figure.is_additive}
         if not ends:
             return []
         signs = {n: "<=" if figure.kind == "min" else ">=" for n, figure in ends.items()}
-        doubts = " OR ".join(f"gone.v{n} {signs[n]} kept.{quoted(figure.column)}" for n, figure in ends.items())
-        found = ", ".join(f"{figure.of_rows(f'r.v{n}')} AS c{n}" for n, figure in ends.items())
-        rows, keys = f"({self._read(str(self.rows))}) AS r", self._keys("stale.")
+        doubts = " OR ".join(
+            f"gone.v{n} {signs[n]} kept.{quote_identifier(figure.column)}" for n, figure in ends.items()
+        )
+        found = ", ".join(f"{figure.rows_sql(f'r.v{n}')} AS c{n}" for n, figure in ends.items())
+        rows, keys = f"({self._select_sql(str(self.rows))}) AS r", self._keys("stale.")
         one_by_one = (
             f"SELECT stale.place, r.* FROM stale CROSS JOIN LATERAL (SELECT {found} FROM {rows}"
             f" WHERE {_pairs(self._keys('r.'), 'IS NOT DISTINCT FROM', keys)}) AS r"
@@ -139,24 +142,26 @@ class Trigger:
             f"SELECT stale.place, {found} FROM {rows} JOIN stale ON {_pairs(self._keys('r.'), '=', keys)}"
             f" GROUP BY stale.place UNION ALL {one_by_one} WHERE {_any_null(keys)}"
         )
-        changes = ", ".join(f"{quoted(figure.column)} = fresh.c{n}" for n, figure in ends.items())
+        changes = ", ".join(f"{quote_identifier(figure.column)} = fresh.c{n}" for n, figure in ends.items())
         return [
-            f"WITH {self._gone}, stale AS MATERIALIZED (SELECT kept.place, {', '.join(self._keys('gone.'))}"
-            f" {self._looked_up} WHERE {doubts}), fresh AS ({joined if self._is_grouped else one_by_one})"
+            f"WITH {self._gone_sql}, stale AS MATERIALIZED (SELECT kept.place, {', '.join(self._keys('gone.'))}"
+            f" {self._lookup_sql} WHERE {doubts}), fresh AS ({joined if self._is_grouped else one_by_one})"
             f" UPDATE {self.table} AS kept SET {changes} FROM fresh WHERE kept.ctid = fresh.place;"
         ]
 
     @property
-    def _gone(self) -> str:
+    def _gone_sql(self) -> str:
         """The groups that rows have left, with the smallest or largest value among those."""
         keys = ", ".join(self._keys())
-        ends = [f"{figure.kind}(v{n}) AS v{n}" for n, figure in enumerate(self.figures) if not figure.adds_up]
-        return f"gone AS (SELECT {', '.join([keys, *ends])} FROM ({self._read('old_table')}) AS r GROUP BY {keys})"
+        ends = [f"{figure.kind}(v{n}) AS v{n}" for n, figure in enumerate(self.figures) if not figure.is_additive]
+        return (
+            f"gone AS (SELECT {', '.join([keys, *ends])} FROM ({self._select_sql('old_table')}) AS r GROUP BY {keys})"
+        )
 
     @property
-    def _looked_up(self) -> str:
+    def _lookup_sql(self) -> str:
         """Each of them with its line in the table, found by the index; those with nulls by themselves."""
-        columns = [f"kept.{quoted(group.column)}" for group in self.groups]
+        columns = [f"kept.{quote_identifier(group.column)}" for group in self.groups]
         keys = self._keys("gone.")
         line = f"SELECT kept.ctid AS place, kept.* FROM {self.table} AS kept WHERE"
         nulls = f" UNION ALL {line} ({_any_null(keys)}) AND {_pairs(columns, 'IS NOT DISTINCT FROM', keys)}"
@@ -165,24 +170,24 @@ class Trigger:
             f"{nulls if self._is_grouped else ''}) AS kept"
         )
 
-    def _signed(self, table: str, sign: int) -> str:
-        return self._read(table, f", {sign} AS sign")
+    def _signed_rows_sql(self, table: str, sign: int) -> str:
+        return self._select_sql(table, f", {sign} AS sign")
 
-    def _read(self, table: str, more: str = "") -> str:
+    def _select_sql(self, table: str, more: str = "") -> str:
         """Groups and values of rows, with the types that they have in the table of aggregates."""
         keys = [f"{self._value(group.column, group.source)} AS g{n}" for n, group in enumerate(self.groups)]
-        values = [f"{self._figured(figure)} AS v{n}" for n, figure in enumerate(self.figures) if figure.source]
+        values = [f"{self._figure_value(figure)} AS v{n}" for n, figure in enumerate(self.figures) if figure.source]
         return f"SELECT {', '.join([*keys, *values])}{more} FROM {table} AS r"
 
-    def _figured(self, figure: Figure) -> str:
+    def _figure_value(self, figure: Figure) -> str:
         if figure.kind == "count":
-            return f"r.{quoted(figure.source or '')}"
+            return f"r.{quote_identifier(figure.source or '')}"
         return self._value(figure.column, figure.source)
 
     def _value(self, column: str, source: str | None) -> str:
         if source is None:
             return "'value'::text"
-        there, wanted, value = self.row_types[source], self.types[column], f"r.{quoted(source)}"
+        there, wanted, value = self.row_types[source], self.types[column], f"r.{quote_identifier(source)}"
         if there == wanted:
             return value
         # A cast to varchar(n) would cut in silence; without it the table refuses what is too long.
@@ -194,7 +199,7 @@ class Trigger:
 
     @property
     def _columns(self) -> str:
-        return listed([*(group.column for group in self.groups), *(figure.column for figure in self.figures)])
+        return quote_names([*(group.column for group in self.groups), *(figure.column for figure in self.figures)])
 
     def _keys(self, of: str = "") -> list[str]:
         return [f"{of}g{n}" for n in range(len(self.groups))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.clients.int256.columns import wide_kind
+from penstock.clients.int256.columns import int256_kind
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import FIELDS, is_decimal, struct_field
 from penstock.sql.types.wide_decimals import decimal_sizes
@@ -22,7 +22,7 @@ _PLAIN: Final = (
 _NESTED: Final = ("struct", "array", "map", "variant")
 
 
-def line(fields: Sequence[StructField], more: Sequence[str] = ()) -> str:
+def copy_line(fields: Sequence[StructField], more: Sequence[str] = ()) -> str:
     """One line of COPY's text format for each row, as an expression of SQL: the fields, then texts that need no care.
 
     As one text it reaches the JVM at once; function by function, that takes longer than a small batch.
@@ -33,21 +33,21 @@ def line(fields: Sequence[StructField], more: Sequence[str] = ()) -> str:
 
 def _cell(field: StructField) -> str:
     value, kind = quote_spark_identifier(field.name), field.dataType.simpleString()
-    if (wide := wide_kind(field.dataType)) is not None:
+    if (wide := int256_kind(field.dataType)) is not None:
         scale = f", {decimal_sizes(wide)[1]}" if is_decimal(wide) else ""
         return f"penstock_{FIELDS.get(wide, 'dec')}_text({value}.{struct_field(wide)}{scale})"
     if kind.startswith(_PLAIN):
         return f"cast({value} AS string)"
     if kind == "binary":
         return f"concat({_BACKSLASH}, {_BACKSLASH}, 'x', hex({value}))"
-    return _escaped(
+    return _escape_text(
         f"to_json({value}, map('ignoreNullFields', 'false'))"
         if kind.startswith(_NESTED)
         else f"cast({value} AS string)"
     )
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     for character, letter in _ESCAPED:
         text = f"replace({text}, {character}, concat({_BACKSLASH}, {letter}))"
     return text

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.clients.files.batch_directory import BatchRef
-from penstock.clients.postgres.tables import LOCK, TableName, make_schema
+from penstock.clients.postgres.tables import LOCK, QualifiedTable, make_schema
 from penstock.errors import QueryFailed
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ _KEPT: Final = 1000
 class Ledger:
     """The ledger of a schema."""
 
-    table: TableName
+    table: QualifiedTable
 
     @staticmethod
     def of(schema: str) -> Ledger:
-        return Ledger(TableName(schema, _NAME))
+        return Ledger(QualifiedTable(schema, _NAME))
 
-    def lay_out(self, db: Database) -> None:
+    def create_if_missing(self, db: Database) -> None:
         """Make it, unless it is there."""
         with db.transaction():
             db.execute(LOCK)
@@ -38,7 +38,7 @@ class Ledger:
                 " written_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (query, sink, checkpoint, batch))"
             )
 
-    def has(self, db: Database, ref: BatchRef) -> bool:
+    def has_batch(self, db: Database, ref: BatchRef) -> bool:
         """Whether the batch is written. Refuses one that was written from other input, or that is long gone.
 
         The ledger is made if it is not there.
@@ -47,13 +47,13 @@ class Ledger:
 
         try:
             found = db.execute(
-                f"SELECT batch, offsets FROM {self.table.among_parameters}"
+                f"SELECT batch, offsets FROM {self.table.parameter_safe}"
                 " WHERE (query, sink, checkpoint) = (%s, %s, %s)"
                 " AND batch >= %s ORDER BY batch LIMIT 1",
                 _key(ref),
             ).fetchone()
         except UndefinedTable:
-            self.lay_out(db)
+            self.create_if_missing(db)
             return False
         if found is None:
             return False
@@ -65,7 +65,7 @@ class Ledger:
         return True
 
     def add(self, db: Database, ref: BatchRef, rows: int, checksum: int) -> None:
-        table = self.table.among_parameters
+        table = self.table.parameter_safe
         db.execute(
             f"WITH old AS (DELETE FROM {table} WHERE (query, sink, checkpoint) = (%s, %s, %s) AND batch < %s)"
             f" INSERT INTO {table} (query, sink, checkpoint, batch, offsets, rows, checksum)"

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from penstock.clients.postgres.sink.staging import GONE, ORDER, TOKEN, Staged
-from penstock.clients.postgres.tables import TableName, addition, listed, quoted
+from penstock.clients.postgres.sink.staging import GONE, ORDER, TOKEN, StagedRows
+from penstock.clients.postgres.tables import QualifiedTable, add_columns_sql, quote_identifier, quote_names
 from penstock.errors import QueryFailed, ServiceError
 from penstock.keyed.operators import OP
 
@@ -35,7 +35,7 @@ _SINCE: Final = "_penstock_since"
 class Merge:
     """How rows get into a table. Without a key they are added to it, deletes too if their operation is a column."""
 
-    table: TableName
+    table: QualifiedTable
     columns: Sequence[str]
     key: Sequence[str]
     on_conflict: Literal["update", "nothing"] = "update"
@@ -44,41 +44,45 @@ class Merge:
     skips_deletes: bool = False
     """Whether deletes are left out of a table without a key."""
 
-    def run(self, db: Database, staged: Staged) -> None:
+    def run(self, db: Database, staged: StagedRows) -> None:
         """Merge, in the transaction that is open. What is deleted goes first: it may have to make room."""
         if staged.rows >= _MANY:
             db.execute("SET LOCAL work_mem = '256MB'")
         if not self.key:
             self._check_log(db, staged)
-            db.execute(f"{self._insert} SELECT {listed(self.columns)} {_rows(staged)}{self._unless_gone('AND')}")
+            db.execute(
+                f"{self._insert} SELECT {quote_names(self.columns)} {_from_stage(staged)}{self._not_deleted_sql('AND')}"
+            )
             return
-        if self.has_deletes and db.execute(f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE})").fetchone() == (True,):
+        if self.has_deletes and db.execute(f"SELECT EXISTS (SELECT {_from_stage(staged)} AND {GONE})").fetchone() == (
+            True,
+        ):
             self._check_keys(db, staged)
-            gone = f"SELECT DISTINCT {listed(self.key)} {_rows(staged)} AND {GONE}"
-            db.execute(f"DELETE FROM {self.table} AS kept USING ({gone}) AS last WHERE {self._same}")
-        if self._must_take_turns(db, staged):
-            self._take_turns(db, staged)
-        if not (self._is_for_a_join(db, staged) and self._at_once(db, staged)):
-            self._one_by_one(db, staged)
+            gone = f"SELECT DISTINCT {quote_names(self.key)} {_from_stage(staged)} AND {GONE}"
+            db.execute(f"DELETE FROM {self.table} AS kept USING ({gone}) AS last WHERE {self._key_match}")
+        if self._needs_comparison(db, staged):
+            self._compare_repeated(db, staged)
+        if not (self._can_join(db, staged) and self._merge_whole(db, staged)):
+            self._merge_by_index(db, staged)
 
-    def _check_log(self, db: Database, staged: Staged) -> None:
+    def _check_log(self, db: Database, staged: StagedRows) -> None:
         """Refuse a delete that a table without a key and without a column for operations cannot tell of."""
         if not self.has_deletes or self.skips_deletes:
             return
-        if db.execute(f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE})").fetchone() == (True,):
+        if db.execute(f"SELECT EXISTS (SELECT {_from_stage(staged)} AND {GONE})").fetchone() == (True,):
             text = f"a row is to be deleted from {self.table}, which has neither a key nor a column `{OP}` to log it"
-            hint = f"give the sink a `primary_key`, or add the column: {addition(self.table, {OP: 'text'})}"
+            hint = f"give the sink a `primary_key`, or add the column: {add_columns_sql(self.table, {OP: 'text'})}"
             raise ServiceError("table-mismatch", text, hint=hint)
 
-    def _check_keys(self, db: Database, staged: Staged) -> None:
+    def _check_keys(self, db: Database, staged: StagedRows) -> None:
         """A row without a whole key is found by nobody, so one that is to be deleted would stay."""
         for name in self.key:
-            null = f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE} AND {quoted(name)} IS NULL)"
+            null = f"SELECT EXISTS (SELECT {_from_stage(staged)} AND {GONE} AND {quote_identifier(name)} IS NULL)"
             if db.execute(null).fetchone() == (True,):
                 text = f"a row is to be deleted from {self.table}, and its key has no value in column `{name}`"
                 raise QueryFailed("rows-refused", text)
 
-    def _is_for_a_join(self, db: Database, staged: Staged) -> bool:
+    def _can_join(self, db: Database, staged: StagedRows) -> bool:
         if staged.rows < _MANY or db.info.server_version < _HAS_MERGE:
             return False
         arrived = db.execute("SELECT pg_relation_size(to_regclass(%s))", (str(staged.table),)).fetchone()
@@ -95,82 +99,90 @@ class Merge:
         assert found is not None
         return int(found[0])
 
-    def _at_once(self, db: Database, staged: Staged) -> bool:
+    def _merge_whole(self, db: Database, staged: StagedRows) -> bool:
         """Merge as a whole. It does not work where somebody else inserts a row of the same key meanwhile."""
         from psycopg.errors import UniqueViolation
 
         try:
             with db.transaction():
                 if self._size(db) == 0:
-                    db.execute(f"{self._insert} {self._present(staged)}")
+                    db.execute(f"{self._insert} {self._present_rows(staged)}")
                 else:
-                    self._join(db, staged)
+                    self._merge_by_join(db, staged)
         except UniqueViolation:
             return False
         return True
 
-    def _join(self, db: Database, staged: Staged) -> None:
-        matched = "THEN DO NOTHING" if self._leaves else f"{self._newer('last')}THEN UPDATE SET {self._changes('last')}"
-        values = ", ".join(f"last.{quoted(name)}" for name in self.columns)
-        db.execute(f"ANALYZE {staged.table} ({listed([*self.key, TOKEN])})")
+    def _merge_by_join(self, db: Database, staged: StagedRows) -> None:
+        matched = (
+            "THEN DO NOTHING"
+            if self._keeps_existing
+            else f"{self._update_condition('last')}THEN UPDATE SET {self._assignments('last')}"
+        )
+        values = ", ".join(f"last.{quote_identifier(name)}" for name in self.columns)
+        db.execute(f"ANALYZE {staged.table} ({quote_names([*self.key, TOKEN])})")
         db.execute("SET LOCAL enable_nestloop = off")
         db.execute(
-            f"MERGE INTO {self.table} AS kept USING ({self._present(staged)}) AS last"
-            f" ON {self._same} WHEN MATCHED {matched}"
-            f" WHEN NOT MATCHED THEN INSERT ({listed(self.columns)}) VALUES ({values})"
+            f"MERGE INTO {self.table} AS kept USING ({self._present_rows(staged)}) AS last"
+            f" ON {self._key_match} WHEN MATCHED {matched}"
+            f" WHEN NOT MATCHED THEN INSERT ({quote_names(self.columns)}) VALUES ({values})"
         )
         db.execute("SET LOCAL enable_nestloop = on")
 
-    def _one_by_one(self, db: Database, staged: Staged) -> None:
+    def _merge_by_index(self, db: Database, staged: StagedRows) -> None:
         """Merge by the index."""
         action = (
-            "NOTHING" if self._leaves else f"UPDATE SET {self._changes('EXCLUDED')} {self._newer('EXCLUDED', 'WHERE')}"
+            "NOTHING"
+            if self._keeps_existing
+            else f"UPDATE SET {self._assignments('EXCLUDED')} {self._update_condition('EXCLUDED', 'WHERE')}"
         )
-        db.execute(f"{self._insert} {self._present(staged)} ON CONFLICT ({listed(self.key)}) DO {action}")
+        db.execute(f"{self._insert} {self._present_rows(staged)} ON CONFLICT ({quote_names(self.key)}) DO {action}")
 
-    def _must_take_turns(self, db: Database, staged: Staged) -> bool:
+    def _needs_comparison(self, db: Database, staged: StagedRows) -> bool:
         """Whether rows of a key must be compared one after the other. Where one column says which is better, it is so
         with nulls: one that comes first, to a table without the key, is never replaced."""
-        if self._leaves or not self._compared:
+        if self._keeps_existing or not self._compared_columns:
             return False
-        asked = f"EXISTS ({self._repeated(staged)})"
+        asked = f"EXISTS ({self._repeated_keys(staged)})"
         if self._is_by_rank:
-            null = f"{quoted(self._compared[0][0])} IS NULL"
-            asked = f"EXISTS (SELECT {_rows(staged)} AND {null}{self._unless_gone('AND')}) AND {asked}"
+            null = f"{quote_identifier(self._compared_columns[0][0])} IS NULL"
+            asked = f"EXISTS (SELECT {_from_stage(staged)} AND {null}{self._not_deleted_sql('AND')}) AND {asked}"
         return db.execute(f"SELECT {asked}").fetchone() == (True,)
 
-    def _take_turns(self, db: Database, staged: Staged) -> None:
+    def _compare_repeated(self, db: Database, staged: StagedRows) -> None:
         """Leave one row of each key at most, or write it, if it replaces one that the table has. Nobody else changes
         that one in between."""
         db.execute(
-            f"SELECT count(*) FROM (SELECT FROM {self.table} AS kept JOIN ({self._repeated(staged)}) AS last"
-            f" ON {self._same} ORDER BY {', '.join(f'last.{quoted(name)}' for name in self.key)}"
+            f"SELECT count(*) FROM (SELECT FROM {self.table} AS kept JOIN ({self._repeated_keys(staged)}) AS last"
+            f" ON {self._key_match} ORDER BY {', '.join(f'last.{quote_identifier(name)}' for name in self.key)}"
             " FOR UPDATE OF kept) AS held"
         )
-        body = self._comparing(staged).replace("'", "''")
+        body = self._comparison_sql(staged).replace("'", "''")
         db.execute(f"DO '{body}'")
-        new = f"SELECT {listed(self.columns)} {_rows(_replacing(staged))}"
-        db.execute(f"UPDATE {self.table} AS kept SET {self._changes('last')} FROM ({new}) AS last WHERE {self._same}")
+        new = f"SELECT {quote_names(self.columns)} {_from_stage(_replacing_rows(staged))}"
+        db.execute(
+            f"UPDATE {self.table} AS kept SET {self._assignments('last')} FROM ({new}) AS last WHERE {self._key_match}"
+        )
 
-    def _comparing(self, staged: Staged) -> str:
+    def _comparison_sql(self, staged: StagedRows) -> str:
         """A loop over the rows of keys that come more than once. Those that do not stay are taken out, and those that
         replace one of the table get another token."""
-        names = [*self.key, *(name for name, _ in self._compared)]
-        short = [*(f"k{n}" for n in range(len(self.key))), *(f"v{n}" for n in range(len(self._compared)))]
-        of_key = f"PARTITION BY {listed(self.key)}"
+        names = [*self.key, *(name for name, _ in self._compared_columns)]
+        short = [*(f"k{n}" for n in range(len(self.key))), *(f"v{n}" for n in range(len(self._compared_columns)))]
+        of_key = f"PARTITION BY {quote_names(self.key)}"
         come = (
-            f"SELECT {', '.join(f'{quoted(name)} AS {s}' for name, s in zip(names, short, strict=True))},"
+            f"SELECT {', '.join(f'{quote_identifier(name)} AS {s}' for name, s in zip(names, short, strict=True))},"
             f" {ORDER} AS place, row_number() OVER ({of_key} ORDER BY {ORDER}) AS turn,"
-            f" count(*) OVER ({of_key}) AS turns {self._left(staged)}"
+            f" count(*) OVER ({of_key}) AS turns {self._rows_after_delete(staged)}"
         )
         there = (
-            f"SELECT {', '.join(f'kept.{quoted(name)}' for name in names)}, -1, 0, come.turns"
+            f"SELECT {', '.join(f'kept.{quote_identifier(name)}' for name in names)}, -1, 0, come.turns"
             f" FROM come JOIN {self.table} AS kept ON "
-            + " AND ".join(f"kept.{quoted(name)} = come.k{n}" for n, name in enumerate(self.key))
+            + " AND ".join(f"kept.{quote_identifier(name)} = come.k{n}" for n, name in enumerate(self.key))
             + " WHERE come.turn = 1 AND come.turns > 1"
         )
         order = ", ".join([*short[: len(self.key)], "turn"])
-        newer = " AND ".join(f"comes.v{n} {sign} stays.v{n}" for n, (_, sign) in enumerate(self._compared))
+        newer = " AND ".join(f"comes.v{n} {sign} stays.v{n}" for n, (_, sign) in enumerate(self._compared_columns))
         of_token = f"{TOKEN} = {staged.token} AND {ORDER} IN"
         return (
             "\n#variable_conflict use_column\n<<penstock>>\n"
@@ -187,88 +199,89 @@ class Merge:
             "END LOOP;\n"
             "SET LOCAL enable_nestloop = off;\n"
             f"DELETE FROM {staged.table} WHERE {of_token} (SELECT unnest(penstock.lost));\n"
-            f"UPDATE {staged.table} SET {TOKEN} = {_replacing(staged).token}"
+            f"UPDATE {staged.table} SET {TOKEN} = {_replacing_rows(staged).token}"
             f" WHERE {of_token} (SELECT unnest(penstock.replacing));\n"
             "SET LOCAL enable_nestloop = on;\n"
             "END;\n"
         )
 
-    def _repeated(self, staged: Staged) -> str:
+    def _repeated_keys(self, staged: StagedRows) -> str:
         """The keys that come more than once."""
-        rows = f"{_rows(staged)}{self._unless_gone('AND')}"
-        return f"SELECT {listed(self.key)} {rows} GROUP BY {listed(self.key)} HAVING count(*) > 1"
+        rows = f"{_from_stage(staged)}{self._not_deleted_sql('AND')}"
+        return f"SELECT {quote_names(self.key)} {rows} GROUP BY {quote_names(self.key)} HAVING count(*) > 1"
 
     @property
     def _insert(self) -> str:
-        return f"INSERT INTO {self.table} AS kept ({listed(self.columns)})"
+        return f"INSERT INTO {self.table} AS kept ({quote_names(self.columns)})"
 
     @property
-    def _same(self) -> str:
-        return " AND ".join(f"kept.{quoted(name)} = last.{quoted(name)}" for name in self.key)
+    def _key_match(self) -> str:
+        return " AND ".join(f"kept.{quote_identifier(name)} = last.{quote_identifier(name)}" for name in self.key)
 
     @property
-    def _others(self) -> list[str]:
+    def _value_columns(self) -> list[str]:
         return [name for name in self.columns if name not in self.key]
 
     @property
-    def _leaves(self) -> bool:
+    def _keeps_existing(self) -> bool:
         """Whether a row that is there stays as it is."""
-        return self.on_conflict == "nothing" or not self._others
+        return self.on_conflict == "nothing" or not self._value_columns
 
-    def _changes(self, new: str) -> str:
-        return ", ".join(f"{quoted(name)} = {new}.{quoted(name)}" for name in self._others)
+    def _assignments(self, new: str) -> str:
+        return ", ".join(f"{quote_identifier(name)} = {new}.{quote_identifier(name)}" for name in self._value_columns)
 
-    def _newer(self, new: str, word: str = "AND") -> str:
+    def _update_condition(self, new: str, word: str = "AND") -> str:
         """What a row must meet that is to replace another."""
         return "".join(
-            f"{word if not n else 'AND'} {new}.{quoted(name)} {sign} kept.{quoted(name)} "
-            for n, (name, sign) in enumerate(self._compared)
+            f"{word if not n else 'AND'} {new}.{quote_identifier(name)} {sign} kept.{quote_identifier(name)} "
+            for n, (name, sign) in enumerate(self._compared_columns)
         )
 
-    def _present(self, staged: Staged) -> str:
+    def _present_rows(self, staged: StagedRows) -> str:
         """The last row of each key, unless it is gone."""
-        return f"SELECT {listed(self.columns)} FROM ({self._last(staged)}) AS each{self._unless_gone('WHERE')}"
+        last = self._last_rows(staged)
+        return f"SELECT {quote_names(self.columns)} FROM ({last}) AS each{self._not_deleted_sql('WHERE')}"
 
-    def _unless_gone(self, word: str) -> str:
+    def _not_deleted_sql(self, word: str) -> str:
         return f" {word} NOT {GONE}" if self.has_deletes else ""
 
-    def _last(self, staged: Staged) -> str:
+    def _last_rows(self, staged: StagedRows) -> str:
         """The row of each key that stays: the last, the best, or the first behind a delete.
 
         They come in the order of the key, in which an index is filled fastest.
         """
         more = [GONE] if self.has_deletes else []
-        chosen = f"SELECT DISTINCT ON ({listed(self.key)}) {listed([*self.columns, *more])}"
+        chosen = f"SELECT DISTINCT ON ({quote_names(self.key)}) {quote_names([*self.columns, *more])}"
         if self.on_conflict == "nothing":
-            return f"{chosen} {self._left(staged)} ORDER BY {listed(self.key)}, {ORDER}"
+            return f"{chosen} {self._rows_after_delete(staged)} ORDER BY {quote_names(self.key)}, {ORDER}"
         if not self._is_by_rank:
-            return f"{chosen} {_rows(staged)} ORDER BY {listed(self.key)}, {ORDER} DESC"
-        ((name, sign),) = self._compared
+            return f"{chosen} {_from_stage(staged)} ORDER BY {quote_names(self.key)}, {ORDER} DESC"
+        ((name, sign),) = self._compared_columns
         best, among_equal = _BETTER[sign]
-        order = f"{listed(self.key)}, {quoted(name)} {best} NULLS LAST, {ORDER} {among_equal}"
-        return f"{chosen} {self._left(staged)} ORDER BY {order}"
+        order = f"{quote_names(self.key)}, {quote_identifier(name)} {best} NULLS LAST, {ORDER} {among_equal}"
+        return f"{chosen} {self._rows_after_delete(staged)} ORDER BY {order}"
 
-    def _left(self, staged: Staged) -> str:
+    def _rows_after_delete(self, staged: StagedRows) -> str:
         """Rows whose key is not deleted behind them."""
         if not self.has_deletes:
-            return _rows(staged)
-        since = f"max({ORDER}) FILTER (WHERE {GONE}) OVER (PARTITION BY {listed(self.key)}) AS {_SINCE}"
-        return f"FROM (SELECT *, {since} {_rows(staged)}) AS each WHERE {ORDER} > coalesce({_SINCE}, -1)"
+            return _from_stage(staged)
+        since = f"max({ORDER}) FILTER (WHERE {GONE}) OVER (PARTITION BY {quote_names(self.key)}) AS {_SINCE}"
+        return f"FROM (SELECT *, {since} {_from_stage(staged)}) AS each WHERE {ORDER} > coalesce({_SINCE}, -1)"
 
     @property
     def _is_by_rank(self) -> bool:
         """Whether one column says which of two rows stays, whatever lies between them."""
-        return len(self._compared) == 1 and self._compared[0][1] in _BETTER
+        return len(self._compared_columns) == 1 and self._compared_columns[0][1] in _BETTER
 
     @property
-    def _compared(self) -> Sequence[tuple[str, str]]:
+    def _compared_columns(self) -> Sequence[tuple[str, str]]:
         return tuple((self.update_where or {}).items())
 
 
-def _replacing(staged: Staged) -> Staged:
+def _replacing_rows(staged: StagedRows) -> StagedRows:
     """Those rows that replace one of the table, whatever it is like."""
     return replace(staged, token=-staged.token)
 
 
-def _rows(staged: Staged) -> str:
+def _from_stage(staged: StagedRows) -> str:
     return f"FROM {staged.table} WHERE {TOKEN} = {staged.token}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.sink.merge import Merge
-from penstock.clients.postgres.sink.staging import Stage, Staged
+from penstock.clients.postgres.sink.staging import Stage, StagedRows
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 5_000
 _BYTES: Final = 8 * 2**20
-Line: TypeAlias = tuple[int, bytes]
+CopyLine: TypeAlias = tuple[int, bytes]
 """The number of a row, and the row as COPY wants it, but for the token at its end."""
 
 
@@ -32,31 +32,31 @@ class Trial:
     merge: Merge
     copy: str
 
-    def refused(self, lines: Iterable[Line]) -> Iterator[tuple[int, str]]:
+    def find_rejected_rows(self, lines: Iterable[CopyLine]) -> Iterator[tuple[int, str]]:
         """The numbers of rows that are not taken, and what is said of each."""
         with self.db.transaction(force_rollback=True):
-            for some in _some(lines):
-                yield from self._among(some)
+            for some in _chunks(lines):
+                yield from self._bisect_lines(some)
 
-    def _among(self, lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
-        said = self._said_of(lines)
+    def _bisect_lines(self, lines: Sequence[CopyLine]) -> Iterator[tuple[int, str]]:
+        said = self._try_lines(lines)
         if said is None:
             return
         if len(lines) == 1:
             yield lines[0][0], said
             return
         middle = len(lines) // 2
-        yield from self._among(lines[:middle])
-        yield from self._among(lines[middle:])
+        yield from self._bisect_lines(lines[:middle])
+        yield from self._bisect_lines(lines[middle:])
 
-    def _said_of(self, lines: Sequence[Line]) -> str | None:
+    def _try_lines(self, lines: Sequence[CopyLine]) -> str | None:
         """What is said of some rows, which are in the table if it is nothing. Constraints wait as they would."""
         token = secrets.randbits(62)
         end = b"\t%d\n" % token
         text = b"".join(line + end for _, line in lines)
-        staged = Staged(self.stage.table, token, len(lines), checksum=0, arrived=0, copy=self.copy, lines={0: text})
+        staged = StagedRows(self.stage.table, token, len(lines), checksum=0, arrived=0, copy=self.copy, lines={0: text})
         try:
-            with self.server.in_our_words(), self.db.transaction():
+            with self.server.translate_errors(), self.db.transaction():
                 self.db.execute("SET CONSTRAINTS ALL DEFERRED")
                 self.stage.complete(self.db, staged)
                 self.merge.run(self.db, staged)
@@ -68,9 +68,9 @@ class Trial:
         return None
 
 
-def _some(lines: Iterable[Line]) -> Iterator[list[Line]]:
+def _chunks(lines: Iterable[CopyLine]) -> Iterator[list[CopyLine]]:
     """As many at a time as memory holds."""
-    some: list[Line] = []
+    some: list[CopyLine] = []
     size = 0
     for line in lines:
         some.append(line)

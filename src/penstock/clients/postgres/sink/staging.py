@@ -15,11 +15,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from penstock.clients.files.batch_directory import BatchRef
-from penstock.clients.int256.columns import wide_columns
-from penstock.clients.int256.register import know_wide_numbers
+from penstock.clients.int256.columns import int256_columns
+from penstock.clients.int256.register import register_int256
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.postgres.sink.copy_rows import line
-from penstock.clients.postgres.tables import LOCK, TableName, columns_of, listed, quoted
+from penstock.clients.postgres.sink.copy_rows import copy_line
+from penstock.clients.postgres.tables import LOCK, QualifiedTable, columns_of, quote_identifier, quote_names
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedRows:
     """Rows on their way, all under one token: those that have arrived beside their table, and lines that will."""
 
-    table: TableName
+    table: QualifiedTable
     token: int
     rows: int
     checksum: int
@@ -61,25 +61,25 @@ class Staged:
 class Stage:
     """The table beside another one, for the rows of one sink."""
 
-    table: TableName
+    table: QualifiedTable
     columns: Mapping[str, str]
     gone: str | None
     """What says of a row that it is gone, in SQL. Nothing where none can be: a column more is more to read and sort."""
 
     @staticmethod
-    def beside(target: TableName, ref: BatchRef, columns: Mapping[str, str], gone: str | None) -> Stage:
+    def create_for(target: QualifiedTable, ref: BatchRef, columns: Mapping[str, str], gone: str | None) -> Stage:
         own = zlib.crc32(f"{ref.query}\n{ref.output}\n{ref.checkpoint_id}\n{target}".encode())
-        return Stage(target.beside(f"penstock_rows_{own:08x}"), columns, gone)
+        return Stage(target.sibling(f"penstock_rows_{own:08x}"), columns, gone)
 
     @property
     def _own(self) -> dict[str, str]:
         return {name: kind for name, kind in _OWN.items() if name != GONE or self.gone is not None}
 
     @property
-    def parts(self) -> TableName:
-        return self.table.beside(self.table.name.replace("rows", "parts", 1))
+    def parts(self) -> QualifiedTable:
+        return self.table.sibling(self.table.name.replace("rows", "parts", 1))
 
-    def lay_out(self, db: Database) -> None:
+    def create_if_missing(self, db: Database) -> None:
         """Make it, or make it anew if its columns are others."""
         wanted = {**self.columns, **self._own}
         if columns_of(db, self.table) == wanted and columns_of(db, self.parts):
@@ -91,18 +91,18 @@ class Stage:
                 " (token bigint, part int, rows bigint, checksum bigint, PRIMARY KEY (token, part))"
             )
             if columns_of(db, self.table) != wanted:
-                each = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
+                each = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in wanted.items())
                 db.execute(f"TRUNCATE {self.parts}")
                 db.execute(f"DROP TABLE IF EXISTS {self.table}")
                 db.execute(f"CREATE UNLOGGED TABLE {self.table} ({each}) WITH (autovacuum_enabled = false)")
 
-    def fill(self, rows: DataFrame, server: PostgresServer, most_tasks: int | None = None) -> Staged:
+    def fill(self, rows: DataFrame, server: PostgresServer, most_tasks: int | None = None) -> StagedRows:
         """Copy rows there from where they are, or fetch them if they are few.
 
         Rows are numbered before tasks are put together, so that their order stays whoever copies them.
         """
         token = secrets.randbits(62)
-        copier = Copier(server, self.copy(rows), self.parts.among_parameters, token)
+        copier = Copier(server, self.copy_sql(rows), self.parts.parameter_safe, token)
         lines = rows.selectExpr(f"{self._line(rows, token)} AS line")
         lines = lines if most_tasks is None else lines.coalesce(most_tasks)
         reports = lines.mapInArrow(copier, _REPORT).collect()
@@ -111,7 +111,7 @@ class Stage:
                 raise QueryFailed(report["code"], report["message"], hint=report["hint"])
             if report["code"] is not None:
                 raise ServiceError(report["code"], report["message"], hint=report["hint"], retriable=report["passing"])
-        return Staged(
+        return StagedRows(
             self.table,
             token,
             rows=sum(report["rows"] for report in reports),
@@ -121,39 +121,37 @@ class Stage:
             lines={report["part"]: report["lines"] for report in reports if report["lines"]},
         )
 
-    def numbered(self, rows: DataFrame, place: str) -> Iterator[tuple[int, bytes]]:
+    def number_lines(self, rows: DataFrame, place: str) -> Iterator[tuple[int, bytes]]:
         """Rows by the number in a column, as lines without the token and what follows it, in their order."""
         lines = rows.selectExpr(place, f"{self._line(rows)} AS line")
         return ((row[place], row["line"].encode()[:-1]) for row in lines.toLocalIterator())
 
-    def copy(self, rows: DataFrame) -> str:
+    def copy_sql(self, rows: DataFrame) -> str:
         """How lines of such rows get into it."""
-        names = listed([*(field.name for field in self._fields(rows)), *self._own])
+        names = quote_names([*(field.name for field in self._fields(rows)), *self._own])
         return f"COPY {self.table} ({names}) FROM STDIN"
 
     def _fields(self, rows: DataFrame) -> list[StructField]:
         return [field for field in rows.schema if field.name in self.columns]
 
     def _line(self, rows: DataFrame, token: int | None = None) -> str:
-        if wide_columns(rows.schema):
-            know_wide_numbers(rows.sparkSession)
+        if int256_columns(rows.schema):
+            register_int256(rows.sparkSession)
         texts = {ORDER: "monotonically_increasing_id()", GONE: self.gone, TOKEN: f"'{token}'"}
         more = [f"cast({texts[name]} AS string)" for name in self._own if name != TOKEN or token is not None]
-        return line(self._fields(rows), more)
+        return copy_line(self._fields(rows), more)
 
-    def complete(self, db: Database, staged: Staged) -> None:
+    def complete(self, db: Database, staged: StagedRows) -> None:
         """Copy what was fetched, in the transaction that is open. The rest must be there: a crash has emptied it.
 
         A task that was given up must not come with a part from now on, nor have come with one that was fetched.
         """
         there, free = staged.arrived, len(staged.lines)
         if there:
-            counted = f"SELECT coalesce(sum(rows), 0)::bigint FROM {self.parts.among_parameters} WHERE token = %s"
+            counted = f"SELECT coalesce(sum(rows), 0)::bigint FROM {self.parts.parameter_safe} WHERE token = %s"
             (there,) = db.execute(counted, (staged.token,)).fetchone() or (0,)
         if staged.lines:
-            taken = (
-                f"INSERT INTO {self.parts.among_parameters} SELECT %s, unnest(%s::int[]), 0, 0 ON CONFLICT DO NOTHING"
-            )
+            taken = f"INSERT INTO {self.parts.parameter_safe} SELECT %s, unnest(%s::int[]), 0, 0 ON CONFLICT DO NOTHING"
             free = db.execute(taken, (staged.token, list(staged.lines))).rowcount
         if (there, free) != (staged.arrived, len(staged.lines)):
             why = "PostgreSQL has started again in the middle of a batch, or a task was run twice"
@@ -194,7 +192,7 @@ class Copier:
         part = 0 if context is None else context.partitionId()
         remaining = iter(batches)
         try:
-            report: tuple[object, ...] = (part, *self._delivered(part, remaining), None, None, None, None)
+            report: tuple[object, ...] = (part, *self._deliver_lines(part, remaining), None, None, None, None)
         except PenstockError as error:
             report = (part, 0, 0, None, error.code, error.message, error.hint, error.retriable)
         for _ in remaining:
@@ -207,7 +205,7 @@ class Copier:
         arrays = [pyarrow.array([value], kind) for value, kind in zip(report, kinds, strict=True)]
         yield pyarrow.RecordBatch.from_arrays(arrays, names)
 
-    def _delivered(self, part: int, batches: Iterator[RecordBatch]) -> tuple[int, int, bytes | None]:
+    def _deliver_lines(self, part: int, batches: Iterator[RecordBatch]) -> tuple[int, int, bytes | None]:
         """How many rows there are and a checksum of them, and the rows themselves if they are few."""
         first: list[RecordBatch] = []
         size = 0
@@ -215,12 +213,12 @@ class Copier:
             first.append(batch)
             size += len(_text(batch))
             if size > _FEW:
-                return *self._copied(part, chain(first, batches)), None
+                return *self._copy_batches(part, chain(first, batches)), None
         lines = b"".join(map(_text, first))
         return sum(batch.num_rows for batch in first), zlib.crc32(lines), lines
 
-    def _copied(self, part: int, batches: Iterable[RecordBatch]) -> tuple[int, int]:
-        with self.server.connected() as db, db.transaction():
+    def _copy_batches(self, part: int, batches: Iterable[RecordBatch]) -> tuple[int, int]:
+        with self.server.connect() as db, db.transaction():
             begun = db.execute(
                 f"INSERT INTO {self.parts} VALUES (%s, %s, 0, 0) ON CONFLICT DO NOTHING", (self.token, part)
             )

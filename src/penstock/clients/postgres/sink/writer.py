@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.postgres import tables
-from penstock.clients.postgres.pool import kept
+from penstock.clients.postgres.pool import pooled_connection
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.sink.aggregate_tables import Aggregation
 from penstock.clients.postgres.sink.ledger import Ledger
 from penstock.clients.postgres.sink.merge import Merge
 from penstock.clients.postgres.sink.rejected_rows import Trial
-from penstock.clients.postgres.sink.staging import Stage, Staged
-from penstock.clients.postgres.tables import TableName
-from penstock.clients.rows.row_op import operation
-from penstock.clients.warn_once import notice
+from penstock.clients.postgres.sink.staging import Stage, StagedRows
+from penstock.clients.postgres.tables import QualifiedTable
+from penstock.clients.rows.row_op import row_operation
+from penstock.clients.warn_once import warn_once
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP
 from penstock.sql.types.columns import Columns
@@ -36,7 +36,7 @@ class TableWriter:
     """How a table is written. It is made if it is not there, unless it must be."""
 
     server: PostgresServer
-    table: TableName
+    table: QualifiedTable
     key: tuple[str, ...] = ()
     on_conflict: Literal["update", "nothing"] = "update"
     update_where: Mapping[str, str] | None = None
@@ -50,11 +50,11 @@ class TableWriter:
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         """Write a batch unless it is written, and say how many rows that were."""
         ledger = Ledger.of(self.table.schema)
-        with kept(self.server) as db:
-            if ledger.has(db, ref):
+        with pooled_connection(self.server) as db:
+            if ledger.has_batch(db, ref):
                 batch.write.format("noop").mode("append").save()
                 return 0
-            stage, merge, staged = self._staged(db, self._with_operations(batch), ref)
+            stage, merge, staged = self._stage_rows(db, self._with_operations(batch), ref)
             if staged.rows:
                 with db.transaction():
                     stage.complete(db, staged)
@@ -65,10 +65,10 @@ class TableWriter:
 
     def check(self, columns: Columns | None) -> None:
         """Refuse a table that rows of these columns do not fit, as the first batch would; nothing is changed."""
-        with self.server.connected() as db:
+        with self.server.connect() as db:
             there = tables.columns_of(db, self.table)
             if not there and not self.create:
-                self._made(db, {})
+                self._create_table(db, {})
             if not there:
                 return
             known = [column for column in columns or () if column.name != OP]
@@ -78,47 +78,47 @@ class TableWriter:
                 tables.check_key(db, self.table, self.key)
             missing = {c.name: types.get(c.name) or "text" for c in known if c.name not in there}
             if missing and self.schema_change == "fail":
-                self._changed(db, missing, there)
+                self._change_table(db, missing, there)
 
     def empty(self) -> None:
         """Delete all rows of the table, if it is there. Triggers on it see that, so sums that they keep stay right."""
-        with kept(self.server) as db:
+        with pooled_connection(self.server) as db:
             if tables.columns_of(db, self.table):
                 db.execute(f"DELETE FROM {self.table}")
 
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         """Write some rows of a batch, and take them back."""
-        with kept(self.server) as db:
-            stage, merge, staged = self._staged(db, self._with_operations(rows), ref)
+        with pooled_connection(self.server) as db:
+            stage, merge, staged = self._stage_rows(db, self._with_operations(rows), ref)
             with db.transaction(force_rollback=True):
                 stage.complete(db, staged)
                 merge.run(db, staged)
                 db.execute("SET CONSTRAINTS ALL IMMEDIATE")
             stage.empty(db)
 
-    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
+    def find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
         """The rows of a batch that the table does not take, by the number in a column, and why."""
         rows = self._with_operations(rows)
-        with kept(self.server) as db:
-            stage, merge = self._laid_out(db, rows.drop(place), ref)
-            trial = Trial(db, self.server, stage, merge, stage.copy(rows))
-            yield from trial.refused(stage.numbered(rows, place))
+        with pooled_connection(self.server) as db:
+            stage, merge = self._prepare_stage(db, rows.drop(place), ref)
+            trial = Trial(db, self.server, stage, merge, stage.copy_sql(rows))
+            yield from trial.find_rejected_rows(stage.number_lines(rows, place))
             stage.empty(db)
 
-    def _staged(self, db: Database, rows: DataFrame, ref: BatchRef) -> tuple[Stage, Merge, Staged]:
-        stage, merge = self._laid_out(db, rows, ref)
+    def _stage_rows(self, db: Database, rows: DataFrame, ref: BatchRef) -> tuple[Stage, Merge, StagedRows]:
+        stage, merge = self._prepare_stage(db, rows, ref)
         return stage, merge, stage.fill(rows, self.server, self.most_tasks)
 
-    def _laid_out(self, db: Database, rows: DataFrame, ref: BatchRef) -> tuple[Stage, Merge]:
-        columns = self._fitted(db, rows)
+    def _prepare_stage(self, db: Database, rows: DataFrame, ref: BatchRef) -> tuple[Stage, Merge]:
+        columns = self._match_columns(db, rows)
         if self.aggregation is not None:
             self.aggregation.attach(db, self.table, columns)
         is_log = OP in columns
         gone = f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns and not is_log else None
         # A row that is gone may have nothing but its key, so domains are asked about the others, and by the table.
         below = tables.domains(db, self.table)
-        stage = Stage.beside(self.table, ref, {name: below.get(name, kind) for name, kind in columns.items()}, gone)
-        stage.lay_out(db)
+        stage = Stage.create_for(self.table, ref, {name: below.get(name, kind) for name, kind in columns.items()}, gone)
+        stage.create_if_missing(db)
         merge = Merge(
             self.table,
             tuple(columns),
@@ -132,14 +132,14 @@ class TableWriter:
 
     def _with_operations(self, rows: DataFrame) -> DataFrame:
         """Spell the operation of every row alike, where it becomes a column."""
-        return rows if self.key or OP not in rows.columns else rows.withColumn(OP, operation(rows))
+        return rows if self.key or OP not in rows.columns else rows.withColumn(OP, row_operation(rows))
 
-    def _fitted(self, db: Database, rows: DataFrame) -> dict[str, str]:
+    def _match_columns(self, db: Database, rows: DataFrame) -> dict[str, str]:
         """The columns that are written, with the types that they have in the table."""
         wanted = tables.wanted_columns(rows.schema, without=(OP,) if self.key else ())
         there = tables.columns_of(db, self.table)
         if not there:
-            there = self._made(db, wanted)
+            there = self._create_table(db, wanted)
         tables.check_types(db, self.table, wanted, there)
         if self.key:
             tables.check_key(db, self.table, self.key)
@@ -147,26 +147,26 @@ class TableWriter:
         if self.schema_change == "fail":
             missing.pop(OP, None)  # inserts need no such column: `Merge` refuses the first delete
         if missing:
-            there = self._changed(db, missing, there)
+            there = self._change_table(db, missing, there)
         return {name: kind for name, kind in there.items() if name in wanted}
 
-    def _made(self, db: Database, wanted: Mapping[str, str]) -> dict[str, str]:
+    def _create_table(self, db: Database, wanted: Mapping[str, str]) -> dict[str, str]:
         if not self.create:
             raise ServiceError("table-mismatch", f"there is no table {self.table}", hint="create it, or let it be made")
-        tables.create(db, self.table, wanted, self.key)
+        tables.create_table(db, self.table, wanted, self.key)
         return tables.columns_of(db, self.table)
 
-    def _changed(self, db: Database, missing: Mapping[str, str], there: dict[str, str]) -> dict[str, str]:
+    def _change_table(self, db: Database, missing: Mapping[str, str], there: dict[str, str]) -> dict[str, str]:
         """The columns of a table that lacks some, as it is wanted."""
         if self.schema_change == "ignore":
             if OP in missing:
-                notice(f"{self.table} has no column `{OP}`, so deletes are left out: `schema_change` is `ignore`.")
+                warn_once(f"{self.table} has no column `{OP}`, so deletes are left out: `schema_change` is `ignore`.")
             return there
         if self.schema_change == "evolve":
             with db.transaction():
                 db.execute(tables.LOCK)
-                db.execute(tables.addition(self.table, missing, "IF NOT EXISTS "))
+                db.execute(tables.add_columns_sql(self.table, missing, "IF NOT EXISTS "))
             return tables.columns_of(db, self.table)
         names = ", ".join(f"`{name}`" for name in missing)
-        hint = f"{tables.addition(self.table, missing)}; or `schema_change: evolve`, or `ignore`"
+        hint = f"{tables.add_columns_sql(self.table, missing)}; or `schema_change: evolve`, or `ignore`"
         raise ServiceError("table-mismatch", f"{self.table} has no column {names}", hint=hint)

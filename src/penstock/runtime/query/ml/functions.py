@@ -21,7 +21,7 @@ from penstock.runtime.query.ml.signature import Signature, answer_of, check_argu
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _LoadedModel:
     """A model that was read. Its bytes go to the executors by themselves: they need not see our disk."""
 
     content: str
@@ -35,7 +35,7 @@ class MlFunctions:
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self._root = root
         self._spark = spark
-        self._opened: dict[str, _Opened] = {}
+        self._open_connection: dict[str, _LoadedModel] = {}
 
     def register(self, asked: Sequence[AskedModel], session: SparkSession) -> None:
         """Make the functions known to a session."""
@@ -55,8 +55,8 @@ class MlFunctions:
             if (model := models.get(function)) is not None:
                 check_arguments(model.model, self._open(model).signature.inputs, arguments)
 
-    def _open(self, model: AskedModel) -> _Opened:
-        if model.path not in self._opened:
+    def _open(self, model: AskedModel) -> _LoadedModel:
+        if model.path not in self._open_connection:
             require("onnxruntime", extra="ml")
             try:
                 text = (self._root / model.path).read_bytes()
@@ -66,8 +66,8 @@ class MlFunctions:
                 ) from error
             signature = _signature(model, text)
             sent = self._spark.sparkContext.broadcast(text)
-            self._opened[model.path] = _Opened(hashlib.sha256(text).hexdigest(), signature, sent)
-        return self._opened[model.path]
+            self._open_connection[model.path] = _LoadedModel(hashlib.sha256(text).hexdigest(), signature, sent)
+        return self._open_connection[model.path]
 
 
 def _signature(model: AskedModel, content: bytes) -> Signature:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.runtime.query.ml.signature import ELEMENTS, Answer, Pick, Tensor, is_stacked
+from penstock.runtime.query.ml.signature import ELEMENTS, ModelAnswer, Pick, Tensor, is_stacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Recipe:
     model: str
     content: str
     inputs: tuple[Tensor, ...]
-    answer: Answer
+    answer: ModelAnswer
     answer_type: pa.StructType
 
 
@@ -46,9 +46,9 @@ def score(recipe: Recipe, model: Callable[[], bytes], columns: Sequence[pa.Array
     if count == 0:
         return pa.nulls(len(known), recipe.answer_type)
     if count == len(known):
-        return _answered(recipe, _session(recipe.content, model), columns, count)
+        return _run_model(recipe, _session(recipe.content, model), columns, count)
     kept = [column.filter(pa.array(known)) for column in columns]
-    answered = _answered(recipe, _session(recipe.content, model), kept, count)
+    answered = _run_model(recipe, _session(recipe.content, model), kept, count)
     return answered.take(pa.array(np.cumsum(known) - 1, mask=~known))
 
 
@@ -58,7 +58,7 @@ def _session(content: str, model: Callable[[], bytes]) -> Any:
     return _SESSIONS[content]
 
 
-def _answered(recipe: Recipe, session: Any, columns: Sequence[pa.Array], count: int) -> pa.StructArray:
+def _run_model(recipe: Recipe, session: Any, columns: Sequence[pa.Array], count: int) -> pa.StructArray:
     asked = list(dict.fromkeys(pick.output for pick in recipe.answer.picks))
     given = dict(zip(asked, session.run(asked, _feeds(recipe.inputs, columns)), strict=True))
     arrays = [

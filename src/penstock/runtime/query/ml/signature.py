@@ -60,7 +60,7 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """The struct that a model answers with, and where each of its fields comes from."""
 
     type: StructType
@@ -122,7 +122,8 @@ def check_arguments(model: str, inputs: Sequence[Tensor], arguments: Sequence[Da
     wanted = inputs[0].shape[1] if stacked else len(inputs)
     if wanted is not None and len(arguments) != wanted:
         given = ", ".join(a.simpleString() for a in arguments)
-        text = f"`{model}` takes {_count(wanted)} ({_shown(inputs)}), and the SQL gives it {len(arguments)} ({given})"
+        takes = f"{_describe_count(wanted)} ({_describe_tensors(inputs)})"
+        text = f"`{model}` takes {takes}, and the SQL gives it {len(arguments)} ({given})"
         raise _mismatch(text, "the arguments after the name go to the inputs in their order")
     for position, argument in enumerate(arguments):
         tensor = inputs[0] if stacked else inputs[position]
@@ -149,16 +150,16 @@ def _check_input(model: str, tensor: Tensor, *, alone: bool) -> None:
 # What it gives
 
 
-def answer_of(model: str, outputs: Sequence[Tensor], declared: StructType | None) -> Answer:
+def answer_of(model: str, outputs: Sequence[Tensor], declared: StructType | None) -> ModelAnswer:
     """How the outputs become the answer that is declared, or the one that the model itself tells."""
     if declared is None:
         return _own_answer(model, outputs)
     by_name = {tensor.name.casefold(): tensor for tensor in outputs}
     named = [by_name.get(field.name.casefold()) for field in declared]
     if all(tensor is not None and _fills_one(tensor, field) for tensor, field in zip(named, declared, strict=True)):
-        picks = tuple(_whole(tensor, field) for tensor, field in zip(named, declared, strict=True) if tensor)
+        picks = tuple(_pick_whole(tensor, field) for tensor, field in zip(named, declared, strict=True) if tensor)
     else:
-        picks = _by_place(model, outputs, declared)
+        picks = _pick_by_position(model, outputs, declared)
     types = {tensor.name: tensor for tensor in outputs}
     for pick, field in zip(picks, declared, strict=True):
         tensor = types[pick.output]
@@ -167,10 +168,10 @@ def answer_of(model: str, outputs: Sequence[Tensor], declared: StructType | None
         if not isinstance(kind, _GIVES[ELEMENTS[tensor.type][1]]):
             text = f"`{model}` gives {tensor}, and `ml_outputs` has `{field.name}` as {field.dataType.simpleString()}"
             raise _mismatch(text, "declare the type that the model gives")
-    return Answer(declared, picks)
+    return ModelAnswer(declared, picks)
 
 
-def _by_place(model: str, outputs: Sequence[Tensor], declared: StructType) -> tuple[Pick, ...]:
+def _pick_by_position(model: str, outputs: Sequence[Tensor], declared: StructType) -> tuple[Pick, ...]:
     """The columns of all outputs, one after the other, as the fields in their order."""
     for tensor in outputs:
         _check_output(model, tensor)
@@ -179,7 +180,8 @@ def _by_place(model: str, outputs: Sequence[Tensor], declared: StructType) -> tu
     left = len(declared) - known
     if len(open_ended) > 1 or (left < 1 if open_ended else left != 0):
         fields = ", ".join(f"{field.name}: {field.dataType.simpleString()}" for field in declared)
-        text = f"`{model}` gives {_shown(outputs)}, and `ml_outputs` has {_count(len(declared))} ({fields})"
+        count = _describe_count(len(declared))
+        text = f"`{model}` gives {_describe_tensors(outputs)}, and `ml_outputs` has {count} ({fields})"
         raise _mismatch(text, "name the outputs that you want, or declare one field for every column of them")
     picks = []
     for tensor in outputs:
@@ -189,11 +191,13 @@ def _by_place(model: str, outputs: Sequence[Tensor], declared: StructType) -> tu
     for pick, field in zip(picks, declared, strict=True):
         if field.name.casefold() in names and pick.output.casefold() != field.name.casefold():
             text = f"by its place `{field.name}` of `ml_outputs` would be the output `{pick.output}` of `{model}`"
-            raise _mismatch(text, f"the model gives {_shown(outputs)}; declare all fields by these names, or none")
+            raise _mismatch(
+                text, f"the model gives {_describe_tensors(outputs)}; declare all fields by these names, or none"
+            )
     return tuple(picks)
 
 
-def _own_answer(model: str, outputs: Sequence[Tensor]) -> Answer:
+def _own_answer(model: str, outputs: Sequence[Tensor]) -> ModelAnswer:
     for tensor in outputs:
         _check_output(model, tensor)
     fields, picks = [], []
@@ -201,8 +205,8 @@ def _own_answer(model: str, outputs: Sequence[Tensor]) -> Answer:
         _, _, kind = ELEMENTS[tensor.type]
         field = StructField(tensor.name, kind if _width(tensor) == 1 else ArrayType(kind))
         fields.append(field)
-        picks.append(_whole(tensor, field))
-    return Answer(StructType(fields), tuple(picks))
+        picks.append(_pick_whole(tensor, field))
+    return ModelAnswer(StructType(fields), tuple(picks))
 
 
 def _fills_one(tensor: Tensor, field: StructField) -> bool:
@@ -210,7 +214,7 @@ def _fills_one(tensor: Tensor, field: StructField) -> bool:
     return isinstance(field.dataType, ArrayType) or tensor.type not in ELEMENTS or _width(tensor) == 1
 
 
-def _whole(tensor: Tensor, field: StructField) -> Pick:
+def _pick_whole(tensor: Tensor, field: StructField) -> Pick:
     if isinstance(field.dataType, ArrayType):
         return Pick(tensor.name, None, _width(tensor))
     return Pick(tensor.name, 0, 1)
@@ -229,11 +233,11 @@ def _width(tensor: Tensor) -> int | None:
     return tensor.shape[1] if len(tensor.shape) == 2 else 1
 
 
-def _shown(tensors: Sequence[Tensor]) -> str:
+def _describe_tensors(tensors: Sequence[Tensor]) -> str:
     return ", ".join(map(str, tensors))
 
 
-def _count(number: int) -> str:
+def _describe_count(number: int) -> str:
     return f"{number} value{'s' if number != 1 else ''}"
 
 
