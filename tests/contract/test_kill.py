@@ -71,7 +71,7 @@ from penstock.clients.clickhouse import tables
 def dies(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-tables.note_written = dies
+tables.record_batch = dies
 main()
 """
 
@@ -157,9 +157,9 @@ sinks:
 KILL_BEFORE_THE_COMMIT = """
 import os, signal, threading
 from penstock.cli.main import main
-from penstock.runtime.batch.batch_writer import Writing
+from penstock.runtime.batch.batch_writer import BatchWriter
 
-both, write = threading.Barrier(2), Writing.__call__
+both, write = threading.Barrier(2), BatchWriter.__call__
 
 def dies(self, batch, batch_id):
     write(self, batch, batch_id)
@@ -167,7 +167,7 @@ def dies(self, batch, batch_id):
         both.wait()
         os.kill(os.getpid(), signal.SIGKILL)
 
-Writing.__call__ = dies
+BatchWriter.__call__ = dies
 main()
 """
 

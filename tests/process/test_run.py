@@ -64,7 +64,7 @@ def test_a_new_project_runs_shows_and_has_nothing_left_to_do(quickstart: Path) -
 KILL = """
 import os, signal, sys
 from penstock.cli.main import main
-from penstock.clients import batches
+from penstock.clients.files import batch_directory
 
 moment = sys.argv.pop(1)
 replace = os.replace
@@ -77,7 +77,7 @@ def killing(source, target):
     replace(source, target)
     os.kill(os.getpid(), signal.SIGKILL)
 
-batches.os.replace = killing
+batch_directory.os.replace = killing
 main()
 """
 

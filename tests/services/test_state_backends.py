@@ -164,7 +164,7 @@ from pathlib import Path
 from penstock.workflow.stages import check
 
 checked = check(Path(sys.argv[1]))
-with checked.store.held(checked.place.namespace) as hold:
+with checked.store.hold_lock(checked.place.namespace) as hold:
     spark = subprocess.Popen(["sleep", "600"], pass_fds=hold.descriptors, start_new_session=True)
     print(spark.pid, flush=True)
     sys.stdin.read()
