@@ -102,7 +102,7 @@ class ConduktorGateway:
 
     def _interceptor(self, name: str, wanted: GatewayInterceptor) -> dict[str, Any]:
         spec = {"pluginClass": wanted.plugin, "priority": wanted.priority, "config": dict(wanted.config)}
-        return _resource("GatewayInterceptor", {"name": name, "scope": _scope(self.cluster)}, spec)
+        return _resource("Interceptor", {"name": name, "scope": _scope(self.cluster)}, spec)
 
     def _refusal(self, path: str, body: Mapping[str, Any]) -> str | None:
         try:
