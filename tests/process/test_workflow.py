@@ -5,8 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.process.cli import PATIENCE, penstock
 
+pytestmark = pytest.mark.process
 SCRIPT = """
 import json, sys, threading
 from penstock import workflow
