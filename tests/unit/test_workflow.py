@@ -31,6 +31,7 @@ def test_a_project_is_loaded_validated_and_planned(tmp_path: Path) -> None:
     plan = workflow.plan(project)
     assert not plan.refusals
     assert [query.name for query in plan.queries] == ["clean"]
+    assert any("start query clean" in str(workflow.explain(step)) for step in plan.changes)
     assert "7" in plan.queries[0].steps[0].sql
 
 

@@ -3,7 +3,8 @@
     from penstock import workflow
 
     project = workflow.load("shop", env="prod")
-    print(workflow.plan(project).changes)
+    for step in workflow.plan(project).changes:
+        print(workflow.explain(step))
     result = workflow.run_once(project)
     rows = workflow.show(project, "orders_clean")
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
+from penstock.plan.explain import explain
 from penstock.plan.steps import Plan
 from penstock.workflow.stages import CheckedProject, Target, check, compile_project, plan_project
 
@@ -26,7 +28,17 @@ if TYPE_CHECKING:
     from penstock.runtime.batch.progress import QueryProgress
     from penstock.workflow.host import HostedRun
 
-__all__ = ["CheckedProject", "RunResult", "load", "plan", "run_once", "run_until_stopped", "show", "validate"]
+__all__ = [
+    "CheckedProject",
+    "RunResult",
+    "explain",
+    "load",
+    "plan",
+    "run_once",
+    "run_until_stopped",
+    "show",
+    "validate",
+]
 
 _IDLE_SECS = 0.1
 
