@@ -63,7 +63,7 @@ class WebhookSink(Sink):
     skip_on_error: bool = False
     """Whether rows are passed over that the endpoint answers with an error to. The same as `on_error: skip`."""
     on_error: OnError = "stop"
-    """What becomes of rows that the endpoint refuses: `stop` the query, `skip` them, or keep them as letters."""
+    """What becomes of rows that the endpoint refuses: `stop` the query, `skip` them, or keep them as dead letters."""
     batch_size: Whole | None = Field(None, ge=1)
     """The most rows of a request. Default: the setting `external_http_handler.trigger_max_count`, which is 2000."""
     parallelism: Parallelism | None = None

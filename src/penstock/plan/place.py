@@ -64,7 +64,7 @@ class ProjectPlace:
 
     @property
     def replay_lock(self) -> Path:
-        """Of who delivers letters again. A run may go on beside."""
+        """Of who delivers dead letters again. A run may go on beside."""
         return self._own / "run" / "letters-lock"
 
     def checkpoint(self, query: str) -> Path:

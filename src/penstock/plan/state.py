@@ -138,13 +138,13 @@ def read_run_record(store: StateStore, place: ProjectPlace) -> RunRecord:
 
 
 def read_replay_progress(store: StateStore, place: ProjectPlace) -> dict[tuple[str, str], ReplayProgress]:
-    """How far letters were delivered again: by the topic that keeps them and their node."""
+    """How far dead letters were delivered again: by the topic that keeps them and their node."""
     found = store.get(place.namespace, "delivered:").values()
     return {(d["topic"], d["node"]): ReplayProgress(d["parts"], d.get("codes", {}), d.get("topic_id")) for d in found}
 
 
 def record_replay_progress(store: StateStore, place: ProjectPlace, letters: Sequence[DeadLetter]) -> None:
-    """Note that letters are done with. They stand in order, and nothing of their kinds waits between them."""
+    """Note that dead letters are done with. They stand in order, and nothing of their kinds waits between them."""
     known = read_replay_progress(store, place)
     for topic, node in {(letter.kept_in, letter.node) for letter in letters}:
         some = (letter for letter in letters if (letter.kept_in, letter.node) == (topic, node))

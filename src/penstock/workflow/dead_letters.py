@@ -37,9 +37,9 @@ def pending_dead_letters(checked: CheckedProject, node: str | None, most: int | 
 
 
 def waiting(checked: CheckedProject, node: str | None) -> PendingDeadLetters:
-    """The letters that wait, of one node or of all. Others may keep letters under the same names: those are theirs.
+    """The dead letters of this project that wait, of one node or of all, and not those of others on the same topics.
 
-    Letters of a model that was renamed, and kept its state, are those of the model that it is now.
+    Those of a renamed model that kept its state belong to its new name.
     """
     wanted = None if node is None else find_node(checked.graph, node).id
     nodes = {n.id for n in checked.graph.nodes.values() if n.kind != "exposure"}
@@ -66,7 +66,7 @@ def _rename_node(letter: DeadLetter, former: Mapping[str, str]) -> DeadLetter:
 
 
 def _read_progress(checked: CheckedProject, former: Mapping[str, str]) -> Mapping[tuple[str, str], ReplayProgress]:
-    """How far letters were delivered, also those that models had under former names."""
+    """How far dead letters were delivered, also those that models had under former names."""
     found = read_replay_progress(checked.marks, checked.place)
     for (topic, node), delivered in list(found.items()):
         if node in former:

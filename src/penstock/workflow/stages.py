@@ -137,7 +137,7 @@ class CheckedProject:
 
     @property
     def marks(self) -> StateStore:
-        """Where it is remembered which letters are done with: letters outlive a run that remembers nothing."""
+        """The store of replayed and discarded dead letters, which outlive a run without a lasting store."""
         store = self.store
         return store if store.lasts else SqliteStore(self.place.state_file)
 

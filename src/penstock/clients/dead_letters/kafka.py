@@ -1,4 +1,4 @@
-"""Letters in topics of Kafka: key and value as they were, everything else in headers."""
+"""Dead letters in topics of Kafka: key and value as they were, everything else in headers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.clients.kafka.connection import KafkaCluster
 
 
 def read_from_topics(cluster: KafkaCluster, names: Iterable[str]) -> Iterator[DeadLetter]:
-    """The letters of topics for errors that are there, in order."""
+    """The dead letters of topics for errors that are there, in order."""
     admin = KafkaAdmin(cluster)
     there = admin.topics().keys() & set(names)
     ids = {name: state.id for name, state in admin.describe_topics(there).items()}
@@ -26,7 +26,7 @@ def _parse_message(message: Any, topic_id: str | None) -> DeadLetter:
 
 
 def _about(message: Any) -> dict[str, Any]:
-    """What its headers say. Those of the letter stand first: others of the same names are the record's own."""
+    """What its headers say. Those of the dead letter stand first: others of the same names are the record's own."""
     headers = {
         name.removeprefix(HEADER): value.decode(errors="replace")
         for name, value in reversed(message.headers() or ())

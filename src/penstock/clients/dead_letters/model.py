@@ -1,4 +1,4 @@
-"""Letters: rows and records that could not be used, as they are kept."""
+"""Dead letters: rows and records that could not be used, as they are kept."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ HEADER: Final = "penstock."
 """What our headers of a record in a topic for errors begin with."""
 FIELDS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "code", "message", "node", "time")
 OWNER: Final = "owner"
-"""The project or pipeline, and its environment, of which a letter is. Those that were kept before tell nothing."""
+"""The project or pipeline, and its environment, of which a dead letter is. Those that were kept before tell nothing."""
 WITHHELD: Final = "withheld"
-"""What a letter without its record says: how that is found again where it came from."""
+"""What a dead letter without its record says: how that is found again where it came from."""
 REFUSED: Final = "row-refused"
 RULE_FAILED: Final = "rule-failed"
 UNREAD: Final = "file-unreadable"
 GONE: Final = "records-gone"
 _MOST: Final = 1_000_000
 DeadLetterKey: TypeAlias = tuple[str, str, int]
-"""Where a letter stands: a topic for errors, a part of it, and a place in that."""
+"""Where a dead letter stands: a topic for errors, a part of it, and a place in that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class DeadLetter:
 
     @property
     def origin(self) -> tuple[object, ...]:
-        """What is the same for every letter about a record. A topic that was made anew has another one at its place,
-        which is of another time."""
+        """The identity of the record that a dead letter is about. A recreated topic has another one at the offset,
+        with another time."""
         known = self.about["offset"] is not None
         where = (
             self.about["topic"],
@@ -90,7 +90,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """How far the letters of a node in a topic for errors were delivered again, or discarded.
+    """How far the dead letters of a node in a topic for errors were delivered again, or discarded.
 
     By its parts: those of all kinds, and those of single kinds, some of which cannot be delivered and wait meanwhile.
     The places are those of the topic with this id; what was noted without one is believed.
@@ -118,7 +118,7 @@ class ReplayProgress:
         return place < max(self.parts.get(part, 0), self.kinds.get(kind, {}).get(part, 0))
 
     def add_dead_letters(self, letters: Iterable[DeadLetter]) -> "ReplayProgress":
-        """With these letters too, which stand in order: nothing of their kinds is left out before the last of them."""
+        """Add dead letters, which are in order: none of their kinds is missing before the last of them."""
         some = list(letters)
         topic_id = next((letter.topic_id for letter in some), None)
         known = self.limit_to_topic(topic_id)
@@ -133,7 +133,7 @@ NOTHING: Final = ReplayProgress({}, {})
 
 @dataclass(frozen=True, slots=True)
 class PendingDeadLetters:
-    """Letters that wait, in order. They are read anew by whoever asks for them: they may be more than memory holds."""
+    """Dead letters that wait, in order. Each iteration reads them again: they may not fit into memory."""
 
     read: Callable[[], Iterable[DeadLetter]]
     nodes: Mapping[DeadLetterKey, str]
@@ -152,9 +152,9 @@ class PendingDeadLetters:
 def outstanding_dead_letters(
     letters: Iterable[DeadLetter], delivered: Mapping[tuple[str, str], ReplayProgress]
 ) -> dict[DeadLetterKey, str]:
-    """The letters that were not delivered again, and their nodes; each record once, by the newest letter about it.
+    """The dead letters that were not replayed; each record once, by the newest dead letter about it.
 
-    A letter that was delivered stands for those before it about the same record.
+    A dead letter that was replayed covers older ones about the same record.
     """
     newest = {(x.origin, x.part): (x.kind, x.place, x.topic_id) for x in letters}
     found: dict[tuple[object, ...], tuple[DeadLetterKey, str]] = {}
@@ -166,7 +166,7 @@ def outstanding_dead_letters(
 
 
 def read_from_directories(topics: Path, names: Iterable[str]) -> Iterator[DeadLetter]:
-    """The letters of embedded topics for errors, in order."""
+    """The dead letters of embedded topics for errors, in order."""
     for name in sorted(names):
         for folder in sorted((topics / name).glob("*-*")):
             rows = parquet.first_rows(sorted(files_under(folder, FORMATS["parquet"])), _MOST, ("key", "value"))

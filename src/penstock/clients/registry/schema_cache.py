@@ -75,7 +75,7 @@ class SchemaCache:
         """The same book, which knows no other numbers later on than now: all batches of a query are read alike.
 
         Numbers of none are noted. When one of them has a schema after all, batches that began before go without it also
-        when they are done again: a sink may have the rest of one, and its letters may be kept.
+        when they are done again: a sink may have the rest of one, and its dead letters may be kept.
         """
         found, noted = copy(self), _read_notes(notes)
         known, missing, now = dict(self._fetch_schema), frozenset(self._missing), int(time.time() * 1000)

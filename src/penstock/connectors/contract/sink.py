@@ -75,7 +75,7 @@ class Sink(Connector):
     isolate: bool = False
     """Whether it reads for itself: where it is slow or fails, the other sinks go on without it."""
     on_error: OnError = "dead_letter"
-    """What becomes of a row that the SQL fails over, or that is not taken here: keep it as a letter, `stop`, `skip`."""
+    """What to do with a row that the SQL fails over, or that this sink rejects: `dead_letter`, `stop`, `skip`."""
 
     def default_interval(self, settings: Settings) -> int | None:
         """How often its batches begin by the settings, in milliseconds, where it does not say so itself and they do."""

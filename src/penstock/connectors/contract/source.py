@@ -39,7 +39,7 @@ class Source(Connector):
     }
 
     on_error: OnError = "dead_letter"
-    """What becomes of what cannot be read: keep it as a letter, `stop`, `skip`."""
+    """What becomes of what cannot be read: keep it as a dead letter, `stop`, `skip`."""
 
     @property
     def has_records(self) -> bool:

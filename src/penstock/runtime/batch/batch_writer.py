@@ -38,8 +38,8 @@ from penstock.runtime.query.reread import (
     has_lost_order,
     reread_batch,
     unreadable_files,
+    without_files,
 )
-from penstock.runtime.query.reread import without_files as without_files
 from penstock.runtime.query.row_guards import count_failing
 from penstock.runtime.query.stateful import turn_metric
 from penstock.runtime.query.table_watch import TableWatch

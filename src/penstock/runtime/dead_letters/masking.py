@@ -1,6 +1,6 @@
 """Dead letters that are kept without the values of masked and classified columns.
 
-The record stays where it came from, and the letter says where that is: `errors replay` reads it there.
+The record stays where it came from, and the dead letter says where that is: `errors replay` reads it there.
 """
 
 import re
@@ -76,7 +76,7 @@ def _strip_text(text: str) -> str:
 
 
 def mask_dead_letters(letters: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Letters without the values of these columns, whose names are folded, and without what cannot be looked into."""
+    """Remove the values of these columns, whose names are folded, and whatever cannot be searched for them."""
     text = f.col("value").cast("string")
     return letters.drop("headers").withColumns(
         {
@@ -105,7 +105,7 @@ def _escape_regex(name: str) -> str:
 
 
 def _record_location() -> Column:
-    """Where the record can be found again, if the letter is about one."""
+    """Where the record can be found again, if the dead letter is about one."""
     by_digest = f.concat(f.lit(BY_DIGEST), f.sha2(f.col("value").cast("binary"), 256))
     about_row = f.col("code").isin(*_WITHOUT_RECORD) | ((f.col("code") == RULE_FAILED) & f.col("offset").isNull())
     return f.when(~about_row, f.when(f.col("partition").isNotNull(), f.lit(BY_PLACE)).otherwise(by_digest))

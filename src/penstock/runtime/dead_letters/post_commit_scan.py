@@ -68,7 +68,7 @@ class PostCommitScan:
         mark.unlink(missing_ok=True)
 
     def _scan_backlog(self, seen: Offsets, reached: Offsets, done: int) -> None:
-        """Look through what was read since, as far as it is still there. Of what is gone, letters tell the ranges."""
+        """Scan what was read since and still exists. Dead letters record the ranges of what does not."""
         began, begins = self._start_offsets(seen), self._outside.earliest_offsets(reached)
         before: dict[str, dict[str, int]] = {}
         after: dict[str, dict[str, int]] = {}

@@ -1,4 +1,4 @@
-"""Letters: rows and records that could not take part in a query, with what was wrong and where they came from."""
+"""Dead letters: rows and records that could not take part in a query, with what was wrong and where they came from."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -91,7 +91,7 @@ def gone_records(session: SparkSession, topic: str, ranges: Sequence[tuple[int, 
 
 
 def missing_records(session: SparkSession, letters: Sequence[DeadLetter], node: str) -> DataFrame:
-    """Letters about records that were to be replayed, and are not where they came from. They wait as before."""
+    """Dead letters about records that were to be replayed, and are not where they came from. They wait as before."""
     text = "it could not be replayed: it is not where it came from"
     names = ("topic", "partition", "offset", "timestamp", "value", "code", WITHHELD)
     rows = [(*(None if x.about[name] is None else str(x.about[name]) for name in names), text) for x in letters]

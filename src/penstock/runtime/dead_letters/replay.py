@@ -79,7 +79,7 @@ def replay_refusal(query: QuerySpec) -> str | None:
 
 
 class Replay:
-    """Delivers letters of one query again, to one of its outputs. What fails once more is kept once more."""
+    """Delivers dead letters of one query again, to one of its outputs. What fails once more is kept once more."""
 
     def __init__(
         self, query: QuerySpec, node: str, frames: Frames, filling: ConfigResolver, outside: RunResources
@@ -95,7 +95,7 @@ class Replay:
         self._sink: Sink = filling.sink(self._output.sink, self._output.node)
 
     def restore_records(self, letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], int]:
-        """The letters, each with its record, and how many records are gone. Letters about those are kept once more."""
+        """The dead letters, each with its record, and how many records are gone. Those get a new dead letter."""
         session = self._frames.session()
         found, gone = restore_records(letters, self._source, self._entry.name, session, self._outside.source_cluster)
         if gone:
@@ -107,14 +107,14 @@ class Replay:
         return found, len(gone)
 
     def drop_superseded(self, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
-        """Leave out the letters of whose keys newer records have come, where the sink would go back to the older ones.
+        """Drop dead letters whose keys have newer records, where the sink would return to the older rows.
 
-        Refuse to replay them where nobody can tell.
+        Refuse to replay where that cannot be known.
         """
         return self._retry_with_schemas(lambda: self._find_current(letters)) if self._replace_key else letters
 
     def deliver(self, letters: Sequence[DeadLetter], ref: BatchRef, *, first: bool = True) -> ReplayResult:
-        """Deliver these letters. What comes under one `ref` is known for the same by sinks that know batches.
+        """Deliver these dead letters. What comes under one `ref` is known for the same by sinks that know batches.
 
         What cannot be read is found first, so that nothing is written yet when a schema turns out to be a new one. It
         is kept once more by the first of several outputs.
@@ -220,7 +220,7 @@ class Replay:
             worked.unpersist()
 
     def _rule_breaks(self, rows: DataFrame, worked: DataFrame, count: int) -> DataFrame:
-        """Letters about what breaks rules: records where that is known, as when they were first read."""
+        """Dead letters about what breaks rules: records where that is known, as when they were first read."""
         output = self._output
         made = self._frames.rows_with_records(self._query, output.view, self._entry, rows)
         if made is not None:
@@ -281,7 +281,7 @@ def replay_dead_letters(
     *,
     overwrite: bool = False,
 ) -> ReplayResult:
-    """Deliver the letters of a node again, which stand in order, and note how far. Some cannot be, and wait on.
+    """Deliver the dead letters of a node again, which stand in order, and note how far. Some cannot be, and wait on.
 
     Unless they may `overwrite` newer rows, those are passed over that a newer record of their key has come behind.
     """
@@ -316,7 +316,7 @@ def replay_dead_letters(
 
 
 def _select_replayable(letters: Iterable[DeadLetter], left: Counter[str]) -> Iterator[DeadLetter]:
-    """The letters that hold a record; the others are counted."""
+    """The dead letters that hold a record; the others are counted."""
     for letter in letters:
         why = _STAY.get(letter.kind)
         if why is None:
@@ -331,7 +331,7 @@ def _has_failed_one_sink(letter: DeadLetter) -> bool:
 
 
 def _chunks(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
-    """Letters for the same sinks, as many at a time as memory holds."""
+    """Dead letters for the same sinks, as many at a time as memory holds."""
     for _, alike in groupby(letters, _has_failed_one_sink):
         some: list[DeadLetter] = []
         size = 0

@@ -24,7 +24,7 @@ _AT: Final = "letter INT, file STRING, line BIGINT, written TIMESTAMP, digest ST
 def restore_records(
     letters: Sequence[DeadLetter], source: Source, name: str, session: SparkSession, cluster: Cluster | None
 ) -> tuple[list[DeadLetter], list[DeadLetter]]:
-    """The letters with their records, and those whose records are gone. `name` is what readers of the source go by."""
+    """The dead letters with their records, and those whose records are gone. `name` is that of the source's readers."""
     withheld = [letter for letter in letters if letter.about.get(WITHHELD) is not None]
     placed = [letter for letter in withheld if letter.about[WITHHELD] == BY_PLACE]
     rows = _find_rows([letter for letter in withheld if letter.about[WITHHELD] != BY_PLACE], source, name, session)
@@ -45,7 +45,7 @@ def restore_records(
 
 
 def _fetch_records(placed: Sequence[DeadLetter], cluster: Cluster | None) -> Mapping[DeadLetterKey, Any]:
-    """Records of Kafka, by where their letters stand. A topic that was made anew has others at the same places."""
+    """Records of Kafka, by where their dead letters stand. A topic that was made anew has others at the same places."""
     if not placed or cluster is None:
         return {}
     places = {(str(x.about["topic"]), int(x.about["partition"]), int(x.about["offset"])) for x in placed}
@@ -70,7 +70,7 @@ def _record_time(letter: DeadLetter) -> datetime | None:
 def _find_rows(
     letters: Sequence[DeadLetter], source: Source, name: str, session: SparkSession
 ) -> dict[DeadLetterKey, str]:
-    """Rows of an embedded topic as texts, by where their letters stand.
+    """Rows of an embedded topic as texts, by where their dead letters stand.
 
     A row is known by its file and line, unless the file was changed, or by the digest of its text.
     """
@@ -97,7 +97,7 @@ def _find_rows(
 
 
 def _row_texts(rows: DataFrame, letters: Iterable[DeadLetter]) -> Iterable[Column]:
-    """Rows as JSON, of all columns and of those that they had when letters were written."""
+    """Rows as JSON, of all columns and of those that they had when dead letters were written."""
     names = {tuple(rows.columns)}
     for letter in letters:
         fields = json.loads(letter.about["value"]) if letter.about["value"] else {}

@@ -20,10 +20,10 @@ _LARGEST: Final = 64 * 2**20
 
 
 class DeadLetterStore(Protocol):
-    """Takes letters: rows with what was wrong with them, and where they came from."""
+    """Takes dead letters: rows with what was wrong with them, and where they came from."""
 
     def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
-        """Keep letters under the name of a node; how many there were."""
+        """Keep dead letters under the name of a node; how many there were."""
 
 
 class DirectoryDeadLetters:
@@ -46,7 +46,7 @@ class KafkaDeadLetters:
     """Keeps them in a topic: key and value as they were, everything else in headers.
 
     A batch that is done again writes them again; by topic, partition, offset and time they are known for the same. A
-    record that was a letter before, and came back, is without the headers of that.
+    record that was a dead letter before, and came back, is without the headers of that.
     """
 
     def __init__(self, cluster: Cluster, owner: str) -> None:

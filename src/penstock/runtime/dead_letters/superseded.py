@@ -20,7 +20,7 @@ _MILLISECOND = 1000
 def newer_rows(source: Source, letters: Sequence[DeadLetter], rows: DataFrame) -> DataFrame | None:
     """Read what the source holds behind the oldest of some dead letters; None where their order is not known.
 
-    `rows` are those of the letters themselves.
+    `rows` are those of the dead letters themselves.
     """
     topic = getattr(source, "topic", None)
     abouts = [letter.about for letter in letters]
