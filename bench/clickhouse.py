@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 from clickhouse_connect import get_client
 
 from machine import Others, core_secs, end_in_order
+from penstock.batch import BatchRef
 from penstock.clients.clickhouse.client import ClickHouse
 from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
 from penstock.clients.clusters import Clusters
-from penstock.clients.files.batch_directory import BatchRef
 from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.dev import clickhouse, processes
 from penstock.manifest.model import SparkSpec

@@ -13,19 +13,9 @@ import pyarrow as pa
 
 from penstock.keyed.kernel import Clock, StateTables
 from penstock.keyed.kernels import kernel_for
-from penstock.keyed.operators import (
-    NOW,
-    OP,
-    ORDER,
-    SIGN,
-    Aggregate,
-    AggregateCall,
-    LatestPerKey,
-    Operator,
-    Ranking,
-    Sort,
-)
-from penstock.keyed.packing import pack_tables, unpack_tables
+from penstock.keyed.operators import Aggregate, AggregateCall, LatestPerKey, Operator, Ranking, Sort
+from penstock.keyed.state_bytes import pack_tables, unpack_tables
+from penstock.row_columns import NOW, OP, ORDER, SIGN
 
 COLUMNS = ("key", "whole", "number", "name")
 OPERATORS: dict[str, Operator] = {

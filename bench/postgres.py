@@ -29,8 +29,8 @@ import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 
 from machine import Others, end_in_order
+from penstock.batch import BatchRef
 from penstock.clients.clusters import Clusters
-from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.jvm.maven import fetch
 from penstock.clients.jvm.packages import POSTGRES
 from penstock.clients.postgres.server import PostgresServer

@@ -6,10 +6,10 @@ from pathlib import Path
 from textwrap import dedent
 
 from penstock.errors import Diagnostic, Origin, ProjectInvalid, Severity
+from penstock.graph.analysis_cache import AnalysisCache
+from penstock.graph.external_schemas import discover_columns
 from penstock.graph.graph import Graph
 from penstock.graph.link import link
-from penstock.graph.memory import AnalysisCache
-from penstock.graph.schemas import discover_columns
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.workflow.stages import check

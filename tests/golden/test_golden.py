@@ -19,11 +19,11 @@ from penstock.clients.registry.client import Registry
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph import lineage
 from penstock.manifest.model import Manifest
+from penstock.plan.deployed.state import NOTHING
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain, summary
-from penstock.plan.gateways import NO_GATEWAY, Gateways, interceptors
-from penstock.plan.state import NOTHING
 from penstock.plan.steps import Plan
+from penstock.plan.systems.gateway import NO_GATEWAY, Gateways, interceptors
 from penstock.workflow.stages import CheckedProject, Target, check, compile_project
 
 CASES = Path(__file__).parent / "cases"

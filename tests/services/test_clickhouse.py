@@ -12,10 +12,10 @@ from unittest.mock import ANY
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.batch import BatchRef
 from penstock.clients.clickhouse.client import ClickHouse
 from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
 from penstock.clients.clusters import Clusters
-from penstock.clients.files.batch_directory import BatchRef
 from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.connectors.contract import WriteResult
 from penstock.dev import processes

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.main import app
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.plan.state import record_progress
+from penstock.plan.deployed.state import record_progress
 from penstock.workflow.stages import check
 from tests.services.kafka import Broker, new_topic, produce
 from tests.spark.running import Running

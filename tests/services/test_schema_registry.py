@@ -11,7 +11,7 @@ import pytest
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.registry.client import Registry
 from penstock.errors import ProjectInvalid, ServiceError
-from penstock.graph.schemas import KEPT
+from penstock.graph.external_schemas import KEPT
 from penstock.manifest.model import Step
 from penstock.plan.explain import explain
 from penstock.plan.steps import Plan, PutSchema

@@ -19,7 +19,7 @@ from penstock.clients.http.poll import wait_until
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, PlanRefused, QueryFailed
-from penstock.plan.offsets import OffsetStore
+from penstock.plan.deployed.offsets import OffsetStore
 from penstock.plan.steps import RestartQuery
 from penstock.runtime.run.supervisor import Run
 from penstock.workflow.stages import check

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.plan.place import ProjectPlace
+from penstock.plan.deployed.place import ProjectPlace
 from penstock.runtime.batch.progress import QueryProgress
 from penstock.runtime.run.preview import peek
 from penstock.runtime.run.start import start

@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.keyed.kernels import kernel_for
-from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN, WAS
+from penstock.row_columns import CLOCK, OP, ORDER, SIGN, WAS
 from penstock.runtime.query.stateful import complete_operator
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.rewrite.operators import DIVIDE, MEAN

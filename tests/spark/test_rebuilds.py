@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.errors import QueryFailed
-from penstock.plan.state import batch_outputs
+from penstock.plan.deployed.state import batch_outputs
 from penstock.runtime.checkpoint.repair import repair
 from penstock.workflow.stages import check, compile_project
 from tests.spark.running import ORDERS, Running, order

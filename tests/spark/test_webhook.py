@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from penstock.clients.clusters import Clusters
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import PlanRefused, ServiceError
-from penstock.project.settings import settings_from
+from penstock.project.application_settings import settings_from
 from penstock.runtime.dead_letters.replay import ReplayResult, replay_dead_letters
 from penstock.testing.contract import FIRST
 from penstock.workflow.dead_letters import pending_dead_letters

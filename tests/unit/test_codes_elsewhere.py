@@ -12,8 +12,8 @@ from penstock.cli.guard import guard
 from penstock.clients.extras import require
 from penstock.clients.jvm.java import find_java
 from penstock.errors import PlanRefused, ProjectInvalid, ServiceError
+from penstock.plan.deployed.state import NOTHING
 from penstock.plan.diff import diff
-from penstock.plan.state import NOTHING
 from penstock.plan.steps import Plan, RetireQuery
 from penstock.project.parse_project import Environment
 from penstock.workflow.stages import check, compile_project, find_node, plan_project

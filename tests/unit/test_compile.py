@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from penstock.manifest.assembly import stream_name
 from penstock.manifest.model import Manifest
+from penstock.manifest.queries.assembly import stream_name
 from tests.unit.conftest import Compile
 
 HEAD = """\

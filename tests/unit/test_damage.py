@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import QueryFailed
-from penstock.plan.damage import DAMAGES, find_damage
+from penstock.plan.deployed.checkpoint_damage import DAMAGES, find_damage
+from penstock.plan.deployed.state import batch_outputs, read_deployed_state, record_query
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import batch_outputs, read_deployed_state, record_query
 from penstock.runtime.checkpoint.layout import batch_offsets, checkpoint_id, set_aside
 from penstock.runtime.checkpoint.repair import repair
 from penstock.workflow.stages import check, compile_project

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from penstock.dev.processes import own_port
 from penstock.dev.variables import PIPELINE, PROJECT, variables
-from penstock.project.settings import settings_from
+from penstock.project.application_settings import settings_from
 
 REPORT = {
     "kafka": {"bootstrap_servers": "127.0.0.1:1001"},

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import Origin
-from penstock.project.documents import Document, parse_yaml, read_document
+from penstock.project.yaml.documents import Document, parse_yaml, read_document
 from tests.support import codes, only, plain, spot
 
 

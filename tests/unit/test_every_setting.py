@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from penstock.project.settings import OURS, THEIRS
+from penstock.project.application_settings import OURS, THEIRS
 from penstock.settings import Settings
 from penstock.workflow.stages import check
 

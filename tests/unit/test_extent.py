@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clients.files.batch_directory import PartRead
+from penstock.batch import PartRead
 from penstock.runtime.run.completion import CompletionTracker, _TaskProgress, part_size
 
 

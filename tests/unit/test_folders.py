@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from penstock.clients.files.path_names import LONGEST, directory_name, short_directory_name
-from penstock.plan.place import ProjectPlace
+from penstock.plan.deployed.place import ProjectPlace
 
 
 def test_a_name_that_is_too_long_for_a_directory_ends_in_a_digest() -> None:

@@ -12,11 +12,11 @@ from pydantic import BaseModel
 from penstock.errors import Diagnostic, Severity
 from penstock.manifest.compile import compile
 from penstock.project import stream_project as written
-from penstock.project.forms import FORMS, INERT, Form
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.parse_project import StreamProject
 from penstock.project.runtime import Runtime
+from penstock.project.validation.forms import FORMS, INERT, Form
 from tests.support import codes, errors, only, spot, write
 from tests.unit.conftest import MAIN, Check, Findings, Link
 

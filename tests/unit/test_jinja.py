@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock.project.budget import MAX_LENGTH, MAX_STEPS
-from penstock.project.config_call import parse_config_call
-from penstock.project.documents import TextFile
-from penstock.project.template import RenderedSql, TemplateProblem, Templates
+from penstock.project.templates.budget import MAX_LENGTH, MAX_STEPS
+from penstock.project.templates.config_call import parse_config_call
+from penstock.project.templates.template import RenderedSql, TemplateProblem, Templates
+from penstock.project.yaml.documents import TextFile
 from tests.support import errors, only, spot
 from tests.unit.conftest import MAIN, Check, Findings
 

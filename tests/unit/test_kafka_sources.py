@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ServiceError, Severity
-from penstock.graph.schemas import KEPT
+from penstock.graph.external_schemas import KEPT
 from penstock.workflow.stages import Target
 from penstock.workflow.stages import check as check_target
 from tests.support import only

@@ -6,8 +6,8 @@ from penstock.errors import Severity
 from penstock.keyed.operators import Aggregate, OverWindow, VersionJoin
 from penstock.manifest.compile import compile
 from penstock.manifest.model import KeyedStep, QuerySpec
+from penstock.plan.deployed.state import DeployedState
 from penstock.plan.diff import diff
-from penstock.plan.state import DeployedState
 from tests.support import errors, only, spot
 from tests.unit.conftest import MAIN, Findings, Link
 

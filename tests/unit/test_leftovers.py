@@ -6,7 +6,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.plan.state import read_deployed_state, read_retired_queries, record_query, retire_query
+from penstock.plan.deployed.state import read_deployed_state, read_retired_queries, record_query, retire_query
 from penstock.workflow.stages import check, compile_project
 from tests.support import write
 

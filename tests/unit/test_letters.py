@@ -25,9 +25,9 @@ from penstock.clients.dead_letters.model import (
 )
 from penstock.clients.http.poll import wait_until
 from penstock.errors import PlanRefused, ServiceError
-from penstock.plan.place import ProjectPlace
-from penstock.plan.state import read_replay_progress, record_replay_progress
-from penstock.plan.stores import SqliteStore
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.state import read_replay_progress, record_replay_progress
+from penstock.plan.deployed.stores import SqliteStore
 from penstock.runtime.checkpoint.offset_commit import (
     OffsetCommitter,
     Positions,

@@ -6,9 +6,9 @@ import pytest
 
 from penstock.connectors.file import FileSource
 from penstock.manifest.model import Manifest, QuerySpec
+from penstock.plan.deployed.state import Checkpoint, DeployedState
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import Checkpoint, DeployedState
 from penstock.runtime.query.table_watch import TableWatch
 from penstock.runtime.run.backoff import MOST_IN_DRAIN, Retries
 from tests.unit.conftest import Compile, Link

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.graph.memory import FILE, AnalysisCache
+from penstock.graph.analysis_cache import FILE, AnalysisCache
 from penstock.manifest.compile import compile
 from penstock.sql.analyze.analysis import QueryAnalysis, analyze_query
 from penstock.sql.analyze.analysis_json import from_json, to_json

@@ -6,9 +6,9 @@ import pytest
 
 from penstock.errors import Severity
 from penstock.manifest.model import Manifest
+from penstock.plan.deployed.state import NOTHING, Checkpoint, DeployedState
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import NOTHING, Checkpoint, DeployedState
 from penstock.sql.types.columns import Column
 from penstock.workflow.stages import check as walk
 from penstock.workflow.stages import compile_project

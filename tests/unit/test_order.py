@@ -1,4 +1,4 @@
-from penstock.graph.order import sort_topologically
+from penstock.graph.topological_order import sort_topologically
 
 
 def test_every_node_comes_after_those_it_reads_from() -> None:

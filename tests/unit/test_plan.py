@@ -5,9 +5,9 @@ import pytest
 
 from penstock.keyed.operators import Ranking
 from penstock.manifest.model import KeyedStep, Manifest, Step
+from penstock.plan.deployed.state import NOTHING, Checkpoint, DeployedState
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain, summary, to_json
-from penstock.plan.state import NOTHING, Checkpoint, DeployedState
 from penstock.plan.steps import Plan, RestartQuery
 from tests.unit.conftest import Compile
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.manifest.model import Manifest
+from penstock.plan.changes.locations import resolve_locations
+from penstock.plan.deployed.state import Checkpoint, DeployedState
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.locations import resolve_locations
-from penstock.plan.state import Checkpoint, DeployedState
 from penstock.plan.steps import Plan
 from tests.unit.conftest import Compile
 

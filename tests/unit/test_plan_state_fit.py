@@ -4,12 +4,12 @@ from textwrap import dedent
 
 import pytest
 
-from penstock.manifest.input_columns import declared_columns
 from penstock.manifest.model import Manifest
+from penstock.manifest.queries.input_columns import declared_columns
+from penstock.plan.deployed.state import Checkpoint, DeployedState
+from penstock.plan.deployed.state_origin import StateOrigin
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import Checkpoint, DeployedState
-from penstock.plan.state_origin import StateOrigin
 from tests.unit.conftest import Compile
 
 FIRST = (

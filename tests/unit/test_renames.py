@@ -8,10 +8,10 @@ import pyarrow.parquet
 import pytest
 
 from penstock.clients.dead_letters.model import FIELDS
+from penstock.plan.changes.renames import record_rename
+from penstock.plan.deployed.state import record_query, record_replay_progress
 from penstock.plan.explain import explain
 from penstock.plan.leftovers import find_leftovers
-from penstock.plan.renames import record_rename
-from penstock.plan.state import record_query, record_replay_progress
 from penstock.plan.steps import CarryQuery, Plan
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import CheckedProject, check, compile_project, plan_project

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import pytest
 
 from penstock.errors import Diagnostic, ProjectInvalid, Severity
+from penstock.graph.analysis_cache import AnalysisCache
 from penstock.graph.link import link
-from penstock.graph.memory import AnalysisCache
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.stream_project import Rules

@@ -4,14 +4,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.plan.brokers import Brokers
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.slots import record_adoption, record_topics, slot_of
+from penstock.plan.deployed.state import DeployedState, read_deployed_state, record_query
+from penstock.plan.deployed.stores import SqliteStore
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.place import ProjectPlace
-from penstock.plan.slots import record_adoption, record_topics, slot_of
-from penstock.plan.state import DeployedState, read_deployed_state, record_query
 from penstock.plan.steps import Plan
-from penstock.plan.stores import SqliteStore
+from penstock.plan.systems.brokers import Brokers
 from penstock.workflow.stages import CheckedProject, Target, check, compile_project, plan_project
 from tests.support import write
 

@@ -9,10 +9,10 @@ import pytest
 
 from penstock.errors import ServiceError
 from penstock.manifest.model import Input, QuerySpec
-from penstock.plan.offsets import OffsetStore, readers
-from penstock.plan.place import ProjectPlace
-from penstock.plan.state import NOTHING, Checkpoint, forget_query, read_deployed_state, record_query
-from penstock.plan.stores import MemoryStore, SqliteStore, state_store
+from penstock.plan.deployed.offsets import OffsetStore, readers
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.state import NOTHING, Checkpoint, forget_query, read_deployed_state, record_query
+from penstock.plan.deployed.stores import MemoryStore, SqliteStore, state_store
 from penstock.settings import StateBackend
 
 QUERY = QuerySpec(name="orders", inputs=(), steps=(), outputs=(), stateful=True)

@@ -9,7 +9,7 @@ from penstock.cli import state
 from penstock.cli.options import OutputFormat
 from penstock.config import describe_duration
 from penstock.errors import ProjectInvalid
-from penstock.manifest.words import describe_operators, window_by
+from penstock.manifest.operator_words import describe_operators, window_by
 from penstock.runtime.checkpoint.state_stats import NOTE, OperatorCounts, StateNotes, query_state
 from tests.support import write
 from tests.unit.conftest import MAIN, Compile

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.plan.state_origin import StateOrigin, read_origin, write_origin
+from penstock.plan.deployed.state_origin import StateOrigin, read_origin, write_origin
 from penstock.runtime.checkpoint.layout import state_partitions
 from penstock.runtime.checkpoint.state_schema import relax_nullability
 

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.errors import Severity
+from penstock.plan.deployed.state import Checkpoint, DeployedState
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import Checkpoint, DeployedState
 from penstock.plan.steps import RebuildQuery, RestartQuery
 from tests.support import codes, errors, only, spot
 from tests.unit.conftest import MAIN, Check, Compile

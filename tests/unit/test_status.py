@@ -8,8 +8,8 @@ import pytest
 from penstock.cli import status
 from penstock.cli.live import LiveTable
 from penstock.cli.options import OutputFormat
-from penstock.plan.state import record_progress, record_query
-from penstock.plan.stores import SqliteStore
+from penstock.plan.deployed.state import record_progress, record_query
+from penstock.plan.deployed.stores import SqliteStore
 from penstock.runtime.batch.progress import QueryProgress
 from penstock.workflow.stages import check
 from tests.support import write

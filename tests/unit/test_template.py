@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.project.template import Reference, RenderedSql, Templates
+from penstock.project.templates.template import Reference, RenderedSql, Templates
 
 
 def render(text: str) -> RenderedSql:

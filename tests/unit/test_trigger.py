@@ -4,13 +4,13 @@ import pytest
 
 from penstock.clients.kafka.admin import TopicState
 from penstock.errors import Severity
-from penstock.graph.realtime import realtime_obstacles
+from penstock.graph.model.realtime_mode import realtime_obstacles
 from penstock.manifest.model import Every, RealTime
-from penstock.plan.brokers import Brokers
-from penstock.plan.cores import cores_of
+from penstock.plan.deployed.state import NOTHING, Checkpoint, DeployedState
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.state import NOTHING, Checkpoint, DeployedState
+from penstock.plan.systems.brokers import Brokers
+from penstock.plan.systems.realtime_cores import cores_of
 from tests.support import codes, errors, only, spot
 from tests.unit.conftest import MAIN, Check, Compile, Link
 

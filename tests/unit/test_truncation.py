@@ -11,10 +11,10 @@ from penstock.clients.files.batch_directory import NOTE
 from penstock.connectors.topic import TopicSink
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Manifest
+from penstock.plan.deployed.state import Checkpoint, DeployedState
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain, summary
 from penstock.plan.query_steps import ALL
-from penstock.plan.state import Checkpoint, DeployedState
 from penstock.plan.steps import Plan
 from tests.unit.conftest import Compile
 

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.errors import Severity
 from penstock.manifest.compile import compile
-from penstock.project.secrets import COVER, is_secret_name, mask_secrets
-from penstock.project.variables import find_references, load_environ, resolve_variables, substitute_variables
+from penstock.project.yaml.secrets import COVER, is_secret_name, mask_secrets
+from penstock.project.yaml.variables import find_references, load_environ, resolve_variables, substitute_variables
 from tests.support import codes, errors, only, spot, write
 from tests.unit.conftest import MAIN, Check, Findings
 

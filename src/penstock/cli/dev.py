@@ -10,7 +10,7 @@ from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat
 from penstock.dev import services
 from penstock.dev.variables import PIPELINE, PROJECT, variables
 from penstock.errors import ServiceError, did_you_mean
-from penstock.plan.place import HOME
+from penstock.plan.deployed.place import HOME
 
 app = typer.Typer(
     help="Real services on this machine, for trying things out.",

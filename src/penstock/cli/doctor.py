@@ -26,9 +26,9 @@ from penstock.cli.options import (
 from penstock.cli.readiness import Finding, connector_findings, finding
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import QuerySpec
-from penstock.plan.damage import Damage
-from penstock.plan.place import ProjectPlace
-from penstock.plan.state import batch_outputs, read_deployed_state
+from penstock.plan.deployed.checkpoint_damage import Damage
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.state import batch_outputs, read_deployed_state
 from penstock.project.runtime import ConnectClusters, Runtime
 from penstock.workflow.stages import CheckedProject, Target, check, compile_project
 

@@ -8,12 +8,12 @@ import yaml
 from penstock.cli import output
 from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat, PathArgument, target
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean, has_errors
-from penstock.project.documents import read_document
 from penstock.project.load import environment_files, load
 from penstock.project.parse import parse
 from penstock.project.parse_project import Environment, StreamProject
-from penstock.project.secrets import is_secret, mask_secrets
-from penstock.project.variables import load_environ, resolve_variables
+from penstock.project.yaml.documents import read_document
+from penstock.project.yaml.secrets import is_secret, mask_secrets
+from penstock.project.yaml.variables import load_environ, resolve_variables
 
 app = typer.Typer(
     help="The environments of a project.", no_args_is_help=True, add_completion=False, rich_markup_mode=None

@@ -21,7 +21,7 @@ from penstock.cli.table import lines
 from penstock.cli.values import ValueReader
 from penstock.clients.dead_letters.model import DeadLetter, PendingDeadLetters
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
-from penstock.plan.state import record_replay_progress
+from penstock.plan.deployed.state import record_replay_progress
 from penstock.workflow.dead_letters import mask_dead_letters, pending_dead_letters, waiting
 from penstock.workflow.packages import fetch_packages, packages_of
 from penstock.workflow.stages import CheckedProject, check, compile_project

@@ -11,9 +11,9 @@ import yaml
 
 from penstock.cli import output
 from penstock.errors import Diagnostic, ProjectInvalid, has_errors
+from penstock.project.application_settings import OURS, THEIRS, read_settings, settings_file
 from penstock.project.load import PROJECT_FILES
-from penstock.project.settings import OURS, THEIRS, read_settings, settings_file
-from penstock.project.variables import load_environ
+from penstock.project.yaml.variables import load_environ
 from penstock.workflow.stages import Target
 
 _LOCATION: Final = "PIPELINE_DEFINITION_LOCATION"

@@ -18,8 +18,8 @@ from penstock.config import describe_duration
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.model import Manifest, QuerySpec
-from penstock.manifest.words import OperatorDescription, describe_operators, window_by
-from penstock.plan.state import read_deployed_state
+from penstock.manifest.operator_words import OperatorDescription, describe_operators, window_by
+from penstock.plan.deployed.state import read_deployed_state
 from penstock.workflow.stages import CheckedProject, check, compile_project, find_node
 
 if TYPE_CHECKING:

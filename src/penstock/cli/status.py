@@ -19,8 +19,8 @@ from penstock.cli.query_states import LIVE_STATES, state_text
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.lag import lag_of
 from penstock.manifest.model import QuerySpec
-from penstock.plan.groups import groups
-from penstock.plan.state import read_run_record
+from penstock.plan.deployed.consumer_groups import groups
+from penstock.plan.deployed.state import read_run_record
 from penstock.workflow.stages import CheckedProject, check, compile_project
 
 

@@ -18,7 +18,7 @@ from penstock.cli.options import (
     target,
 )
 from penstock.errors import ServiceError
-from penstock.plan.state import read_run_record
+from penstock.plan.deployed.state import read_run_record
 from penstock.workflow.stages import check
 
 SPARE_SECS: Final = 5

@@ -18,7 +18,7 @@ from penstock.cli.options import (
     target,
 )
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid
-from penstock.manifest.unrun_tests import unrun_tests
+from penstock.manifest.queries.unrun_tests import unrun_tests
 from penstock.project.load import environment_files, is_project
 from penstock.workflow.stages import CheckedProject, Target, check
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from penstock.clients.files.batch_directory import BatchRef, observe_count
+from penstock.batch import BatchRef
+from penstock.clients.files.batch_directory import observe_count
 from penstock.connectors.contract import NO_SERVICE, StreamSink
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
+from penstock.batch import PartRead
 from penstock.clients.clickhouse.client import ClickHouseSourceServer as Origin
 from penstock.clients.clusters import Clusters
-from penstock.clients.files.batch_directory import PartRead
 from penstock.clients.int256.columns import int256_from_texts
 from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.config import Names, Whole

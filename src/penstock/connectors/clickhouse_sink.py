@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr
 
+from penstock.batch import BatchRef
 from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
 from penstock.clients.clickhouse.client import quote_identifier
 from penstock.clients.clusters import Clusters
-from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.int256.columns import int256_columns, int256_to_texts
 from penstock.config import Key, OnError, Whole
 from penstock.connectors.contract import Sink, WriteResult
 from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.settings import Settings
 from penstock.sql.types.columns import Columns
 from penstock.sql.types.int256 import WideType, is_decimal

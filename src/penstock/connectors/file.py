@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Name
 
 from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr, model_validator
 
+from penstock.batch import BatchRef, PartRead
 from penstock.clients.files import hadoop_batches, uri
-from penstock.clients.files.batch_directory import BatchRef, PartRead, publish, remove_batches
+from penstock.clients.files.batch_directory import publish, remove_batches
 from penstock.clients.files.csv_columns import check_flat_columns
 from penstock.clients.files.formats import (
     FORMATS,
@@ -50,7 +51,7 @@ from penstock.config import Duration, FrozenModel
 from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
 from penstock.connectors.node import Parallelism
 from penstock.errors import ServiceError
-from penstock.keyed.operators import OP, ORDER
+from penstock.row_columns import OP, ORDER
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Column as SqlColumn
 from penstock.sql.types.columns import Columns

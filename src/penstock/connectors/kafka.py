@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr, model_validator
 
+from penstock.batch import PartRead
 from penstock.clients.clusters import Cluster, Clusters
-from penstock.clients.files.batch_directory import PartRead
 from penstock.clients.jvm.maven import Package
 from penstock.clients.jvm.packages import KAFKA
 from penstock.clients.jvm.udfs.functions import register_row_functions
@@ -25,7 +25,7 @@ from penstock.clients.rows.topic_names import TopicName
 from penstock.config import FrozenModel, Whole
 from penstock.connectors.contract import ERROR, ORIGIN, Source
 from penstock.errors import ServiceError
-from penstock.keyed.operators import OP, ORDER
+from penstock.row_columns import OP, ORDER
 from penstock.sql.pushdown.referenced_columns import restrict_condition
 from penstock.sql.types.columns import Column, Columns
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
+from penstock.batch import BatchRef
 from penstock.clients.clusters import Cluster, Clusters
-from penstock.clients.files.batch_directory import BatchRef, observe_count
+from penstock.clients.files.batch_directory import observe_count
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.int256.columns import int256_columns, int256_to_texts, text_column, to_decimal_bytes
 from penstock.clients.int256.register import register_int256
@@ -27,7 +28,7 @@ from penstock.clients.rows.topic_names import TopicName
 from penstock.config import NODE, Whole
 from penstock.connectors.contract import StreamSink
 from penstock.errors import QueryFailed, ServiceError
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.avro_types import avro_record
 from penstock.sql.types.columns import Column

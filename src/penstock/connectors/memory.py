@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 from penstock.connectors.contract import NO_SERVICE, Sink
 from penstock.errors import QueryFailed
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 from penstock.clients.jvm.maven import Package
 from penstock.clients.jvm.packages import POSTGRES
 from penstock.clients.postgres.connection_fields import PostgresAddress
@@ -21,7 +21,7 @@ from penstock.config import Key, Secret, Whole, unknown_word_error
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused, ServiceError
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:

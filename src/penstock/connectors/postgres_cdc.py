@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from penstock.clients.files.batch_directory import PartRead
+from penstock.batch import PartRead
 from penstock.clients.postgres.connection_fields import PostgresAddress
 from penstock.clients.postgres.tables import QualifiedTable
 from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.config import Names, Number, TextPattern, Whole
 from penstock.connectors.contract import Source
-from penstock.keyed.operators import ORDER
+from penstock.row_columns import ORDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
+from penstock.batch import BatchRef
 from penstock.clients.clusters import Clusters
-from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.rows.row_op import row_operation
 from penstock.config import Whole
 from penstock.connectors.contract import NO_SERVICE, Sink
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.settings import Settings
 from penstock.sql.parse.dialects import quote_spark_identifier
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 from penstock.clients.files.formats import FORMATS, Format
 from penstock.clients.files.hadoop_batches import publish
 from penstock.config import Secret, Whole

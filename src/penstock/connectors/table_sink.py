@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
+from penstock.batch import BatchRef
 from penstock.clients.clusters import Clusters
-from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.postgres.connection_fields import Login
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.sink.writer import TableWriter

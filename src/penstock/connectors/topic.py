@@ -12,8 +12,9 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
+from penstock.batch import BatchRef, PartRead
 from penstock.clients.files import parquet
-from penstock.clients.files.batch_directory import BatchRef, PartRead, publish, remove_batches
+from penstock.clients.files.batch_directory import publish, remove_batches
 from penstock.clients.files.formats import (
     FORMATS,
     STREAM_OPTIONS,
@@ -41,7 +42,7 @@ from penstock.clients.rows.topic_names import TopicName
 from penstock.config import FrozenModel
 from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
 from penstock.errors import ServiceError
-from penstock.keyed.operators import OP, ORDER
+from penstock.row_columns import OP, ORDER
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Column, Columns
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from penstock.batch import BatchRef
 from penstock.clients.clusters import Clusters
-from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.http.request import CONNECT_SECS, Endpoint
 from penstock.clients.rows.key_order import partition_in_order
@@ -20,7 +20,7 @@ from penstock.config import Duration, OnError, TextPattern, Whole
 from penstock.connectors.contract import Remark, Sink, WriteResult
 from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.settings import Settings
 from penstock.sql.parse.dialects import quote_spark_identifier
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import date
 
 from penstock.errors import Diagnostic
+from penstock.graph.analysis_cache import AnalysisCache
 from penstock.graph.graph import Graph
-from penstock.graph.link_pipeline import link_pipeline
-from penstock.graph.link_project import link_project
-from penstock.graph.memory import AnalysisCache
+from penstock.graph.pipeline.link import link_pipeline
+from penstock.graph.stream_project.link import link_project
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
 from penstock.sql.types.columns import Columns

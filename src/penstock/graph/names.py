@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from penstock.errors import Diagnostic, Origin, did_you_mean
-from penstock.project.declared import Declaration
+from penstock.project.validation.declaration import Declaration
 
 
 def unknown_diagnostic(

@@ -2,9 +2,10 @@
 
 import pyarrow as pa
 
-from penstock.keyed.aggregate import AggregateKernel
-from penstock.keyed.change_join import ChangeJoinKernel
-from penstock.keyed.interval_join import IntervalJoinKernel
+from penstock.keyed.aggregates.aggregate import AggregateKernel
+from penstock.keyed.joins.changelog_join import ChangeJoinKernel
+from penstock.keyed.joins.interval_join import IntervalJoinKernel
+from penstock.keyed.joins.temporal_join import VersionJoinKernel
 from penstock.keyed.kernel import Kernel
 from penstock.keyed.latest import LatestKernel
 from penstock.keyed.operators import (
@@ -17,9 +18,8 @@ from penstock.keyed.operators import (
     Ranking,
     VersionJoin,
 )
-from penstock.keyed.over import OverKernel
-from penstock.keyed.ranking import RankingKernel
-from penstock.keyed.version_join import VersionJoinKernel
+from penstock.keyed.window_functions.over import OverKernel
+from penstock.keyed.window_functions.top_n import RankingKernel
 
 
 def kernel_for(operator: Operator, schemas: tuple[pa.Schema, ...]) -> Kernel:

@@ -7,13 +7,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.arrays import Flags, Ints
-from penstock.keyed.codes import codes, differ
-from penstock.keyed.forgetting import drop_expired
+from penstock.keyed.arrow.arrays import Flags, Ints
+from penstock.keyed.arrow.codes import codes, differ
+from penstock.keyed.arrow.expiry import drop_expired
+from penstock.keyed.arrow.sort_order import order_keys, sort_by_content
+from penstock.keyed.arrow.tables import build_table, column, concat, delete_flags
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
-from penstock.keyed.operators import NOW, OP, SIGN, LatestPerKey
-from penstock.keyed.ordering import order_keys, sort_by_content
-from penstock.keyed.tables import build_table, column, concat, delete_flags
+from penstock.keyed.operators import LatestPerKey
+from penstock.row_columns import NOW, OP, SIGN
 
 ROWS: Final = "rows"
 

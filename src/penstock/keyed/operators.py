@@ -6,22 +6,7 @@ are known when the query starts.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, TypeAlias
-
-OP: Final = "_gs_op"
-"""Whether a row is an insert, an update or a delete: `i`, `u`, `d`."""
-SIGN: Final = "_sign"
-"""Whether a row comes (1) or goes (-1)."""
-NOW: Final = "_now"
-"""When the batch of a row began, in milliseconds: the same for all its rows, also when it is done again."""
-WAS: Final = "_was"
-"""What a change was where it was read: an insert, an update or a delete."""
-CLOCK: Final = "penstock_now"
-"""The SQL function that tells when a batch began; every session has it."""
-ORDER: Final = ("_order_time", "_order_file", "_order_place", "_order_row")
-"""Where a row stood in its input; sorting by these four gives the order of arrival."""
-BEFORE: Final = "_before"
-"""What the calls of an aggregate were before the change, as a struct."""
+from typing import Any, Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from penstock.keyed.operators import describe_operator
 from penstock.manifest.model import KeyedStep, Manifest, QuerySpec, Step
 from penstock.manifest.part import Part
-from penstock.project.secrets import mask_secrets
+from penstock.project.yaml.secrets import mask_secrets
 from penstock.sql.rewrite.render import format_sql
 
 MANIFEST: Final = "manifest.json"

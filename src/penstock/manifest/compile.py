@@ -8,12 +8,12 @@ from penstock.connectors.contract import Source
 from penstock.connectors.hybrid import HybridSource, phases_of
 from penstock.connectors.kafka_sink import KafkaSink
 from penstock.graph.graph import Graph, Node
+from penstock.manifest.connector_config import connector_config, topic_source
 from penstock.manifest.describe import dag, elements
+from penstock.manifest.external_resources import connectors, gateway_rules, schemas
 from penstock.manifest.model import About, Manifest, SparkSpec, TopicSpec
-from penstock.manifest.outside import connectors, gateway_rules, schemas
-from penstock.manifest.pipeline_queries import pipeline_queries
-from penstock.manifest.project_queries import project_queries
-from penstock.manifest.written import connector_config, topic_source
+from penstock.manifest.queries.pipeline import pipeline_queries
+from penstock.manifest.queries.stream_project import project_queries
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 

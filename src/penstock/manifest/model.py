@@ -10,7 +10,7 @@ from penstock.config import OnError
 from penstock.keyed.operators import Operator
 from penstock.manifest.graph_model import Dag
 from penstock.manifest.part import Part
-from penstock.project.secrets import mask_secrets
+from penstock.project.yaml.secrets import mask_secrets
 
 VERSION: Final = 2
 

@@ -4,9 +4,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.manifest.model import Manifest, QuerySpec
-from penstock.plan.brokers import NO_BROKERS, Brokers
-from penstock.plan.cores import missing_cores
-from penstock.plan.gateways import NO_GATEWAY, Gateways, virtual_topic_refusals, virtual_topic_steps
+from penstock.plan.changes.renames import carry_refusals, carry_state, describe_renames, find_renames
+from penstock.plan.deployed.state import DeployedState
 from penstock.plan.query_steps import query_step
 from penstock.plan.refusals import (
     unadopted_state,
@@ -15,14 +14,15 @@ from penstock.plan.refusals import (
     unset_in_connector,
     unset_in_query,
 )
-from penstock.plan.renames import carry_refusals, carry_state, describe_renames, find_renames
-from penstock.plan.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema_steps
-from penstock.plan.state import DeployedState
 from penstock.plan.steps import AdoptState, CarryQuery, Plan, RetireQuery, Step
-from penstock.plan.topics import missing_topics, topic_steps
+from penstock.plan.systems.brokers import NO_BROKERS, Brokers
+from penstock.plan.systems.gateway import NO_GATEWAY, Gateways, virtual_topic_refusals, virtual_topic_steps
+from penstock.plan.systems.kafka_connect import NO_WORKERS, Workers, connector_refusals, connector_steps
+from penstock.plan.systems.realtime_cores import missing_cores
+from penstock.plan.systems.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema_steps
+from penstock.plan.systems.topics import missing_topics, topic_steps
 from penstock.plan.truncation import Truncation, truncation
-from penstock.plan.workers import NO_WORKERS, Workers, connector_refusals, connector_steps
-from penstock.project.variables import Environ
+from penstock.project.yaml.variables import Environ
 
 
 def diff(

@@ -14,10 +14,10 @@ from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.rows.topic_names import dead_letter_topic
 from penstock.errors import ServiceError
 from penstock.manifest.model import Manifest
-from penstock.plan.place import ProjectPlace
-from penstock.plan.renames import read_former_names
-from penstock.plan.state import forget_retired_queries, read_retired_queries
-from penstock.plan.stores import StateStore
+from penstock.plan.changes.renames import read_former_names
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.state import forget_retired_queries, read_retired_queries
+from penstock.plan.deployed.stores import StateStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from penstock.manifest.model import Input, Manifest, QueryOutput, QuerySpec
-from penstock.plan.locations import changed_locations, is_moved, location, resolve_locations
-from penstock.plan.offsets import reader_of, readers
-from penstock.plan.reasons import differences
-from penstock.plan.state import Checkpoint, DeployedState
-from penstock.plan.state_fit import input_changes
+from penstock.plan.changes.locations import changed_locations, is_moved, location, resolve_locations
+from penstock.plan.changes.reasons import differences
+from penstock.plan.changes.state_fit import input_changes
+from penstock.plan.deployed.offsets import reader_of, readers
+from penstock.plan.deployed.state import Checkpoint, DeployedState
 from penstock.plan.steps import HoldQuery, QueryStep, RebuildQuery, RestartQuery, ResumeQuery, StartQuery
-from penstock.project.variables import Environ
+from penstock.project.yaml.variables import Environ
 
 ALL: Final = "all"
 """In place of the names of queries: every rebuild that is needed is allowed, and no other is asked for."""

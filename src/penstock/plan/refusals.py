@@ -7,10 +7,10 @@ from penstock.connectors import registry
 from penstock.errors import Diagnostic
 from penstock.manifest.model import ConnectorSpec, Input, Manifest, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
-from penstock.plan.reasons import rebuild_hint
-from penstock.plan.renames import Rename, carry_hint
+from penstock.plan.changes.reasons import rebuild_hint
+from penstock.plan.changes.renames import Rename, carry_hint
 from penstock.plan.steps import AdoptState, RebuildQuery, Step
-from penstock.project.variables import Environ, find_references, unset_hint
+from penstock.project.yaml.variables import Environ, find_references, unset_hint
 
 
 def unallowed_rebuilds(steps: Iterable[Step], renames: Collection[Rename] = ()) -> Iterator[Diagnostic]:

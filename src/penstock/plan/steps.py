@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from penstock.errors import Diagnostic
 from penstock.manifest.model import ConnectorSpec, GatewayRule, Manifest, QueryOutput, QuerySpec, SchemaSpec, TopicSpec
-from penstock.plan.damage import Damage
-from penstock.plan.renames import Rename
-from penstock.plan.slots import Adoption
+from penstock.plan.changes.renames import Rename
+from penstock.plan.deployed.checkpoint_damage import Damage
+from penstock.plan.deployed.slots import Adoption
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
 from penstock.manifest.model import Manifest, QueryOutput, QuerySpec
-from penstock.plan.locations import location
-from penstock.plan.state import DeployedState
+from penstock.plan.changes.locations import location
+from penstock.plan.deployed.state import DeployedState
 from penstock.plan.steps import EmptyOutput, QueryStep, RebuildQuery, StartQuery
 
 

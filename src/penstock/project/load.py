@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
-from penstock.project.documents import Document, TextFile, read_document, read_text_file
-from penstock.project.settings import read_settings, settings_file
-from penstock.project.variables import Environ, load_environ
+from penstock.project.application_settings import read_settings, settings_file
+from penstock.project.yaml.documents import Document, TextFile, read_document, read_text_file
+from penstock.project.yaml.variables import Environ, load_environ
 from penstock.settings import Settings
 
 ProjectFormat: TypeAlias = Literal["project", "pipeline"]

@@ -10,13 +10,13 @@ from penstock.config import check_name
 from penstock.connectors import registry
 from penstock.connectors.contract import Connector, Sink, Source
 from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
-from penstock.project.declared import Declaration
-from penstock.project.documents import Document, PathStep
-from penstock.project.forms import Form
 from penstock.project.load import Documents
 from penstock.project.pipeline import Pipeline
-from penstock.project.reader import DocumentReader
-from penstock.project.variables import Environ
+from penstock.project.validation.declaration import Declaration
+from penstock.project.validation.forms import Form
+from penstock.project.validation.reader import DocumentReader
+from penstock.project.yaml.documents import Document, PathStep
+from penstock.project.yaml.variables import Environ
 from penstock.settings import Settings, connection_name
 from penstock.transforms.registry import TRANSFORMS
 

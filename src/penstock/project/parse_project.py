@@ -10,14 +10,14 @@ from penstock.connectors import registry
 from penstock.connectors.contract import Connector
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.project import stream_project as written
-from penstock.project.declared import Declaration
-from penstock.project.documents import Document, PathStep, TextFile
-from penstock.project.forms import FORMS, normalize_forms, written_path
 from penstock.project.load import Documents
-from penstock.project.remarks import RemarkingReader
 from penstock.project.runtime import ConnectClusters, Runtime
-from penstock.project.template import Templates
-from penstock.project.variables import Environ, UnsetVariable, find_references, never, resolve_variables
+from penstock.project.templates.template import Templates
+from penstock.project.validation.declaration import Declaration
+from penstock.project.validation.forms import FORMS, normalize_forms, written_path
+from penstock.project.validation.remarks import RemarkingReader
+from penstock.project.yaml.documents import Document, PathStep, TextFile
+from penstock.project.yaml.variables import Environ, UnsetVariable, find_references, never, resolve_variables
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -241,7 +241,7 @@ class ProjectReader(RemarkingReader):
             item, texts = {**item, "sql": text.text}, {"sql": text}
         sql = item.get("sql")
         if isinstance(sql, str) and "config(" in sql:
-            from penstock.project.config_call import parse_config_call
+            from penstock.project.templates.config_call import parse_config_call
 
             said, computed = parse_config_call(sql)
             for key in computed:

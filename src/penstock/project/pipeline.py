@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from penstock.connectors.contract import Sink, Source
-from penstock.project.declared import Declaration
+from penstock.project.validation.declaration import Declaration
 from penstock.settings import Settings
 from penstock.transforms.sql import SqlTransform
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.errors import Diagnostic
-from penstock.graph.data_tests import assertion_columns
 from penstock.graph.graph import Graph, LinkedTest, Node
 from penstock.graph.lineage import describe_changes
+from penstock.graph.stream_project.data_tests import assertion_columns
 from penstock.keyed.operators import describe_operator
 from penstock.manifest.graph_model import DagColumn
 from penstock.manifest.model import KeyedStep, Manifest, Step
 from penstock.project import stream_project as written
-from penstock.project.secrets import mask_secrets
+from penstock.project.yaml.secrets import mask_secrets
 from penstock.site.model import Site, SiteColumn, SiteNode, SiteNote, SiteRule, SiteTest
 from penstock.sql.rewrite.render import format_sql
 from penstock.transforms.sql import SqlTransform

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from penstock.keyed.operators import OP
 from penstock.manifest.model import Input, Manifest, QuerySpec
+from penstock.row_columns import OP
 from penstock.runtime.batch.progress import QueryProgress
 from penstock.runtime.query.watermark_heartbeat import write_heartbeat
 from penstock.runtime.run.start import start

@@ -14,9 +14,9 @@ from penstock.clients.dead_letters.model import (
     read_from_directories,
 )
 from penstock.clients.rows.topic_names import dead_letter_topic
-from penstock.plan.place import ProjectPlace
-from penstock.plan.renames import read_former_names
-from penstock.plan.state import read_replay_progress
+from penstock.plan.changes.renames import read_former_names
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.state import read_replay_progress
 from penstock.workflow.stages import CheckedProject, compile_project, find_node
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.errors import PenstockError, ServiceError
-from penstock.plan.place import ProjectPlace
-from penstock.plan.state import record_progress
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.state import record_progress
+from penstock.plan.deployed.stores import StateStore
+from penstock.plan.query_order import upstream
 from penstock.plan.steps import Plan
-from penstock.plan.stores import StateStore
-from penstock.plan.waves import upstream
 from penstock.workflow.packages import fetch_packages, packages_of
 from penstock.workflow.stages import CheckedProject
 

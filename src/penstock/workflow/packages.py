@@ -7,7 +7,7 @@ from typing import Any
 from penstock.clients.jvm.maven import Package, fetch, is_fetched
 from penstock.connectors.registry import Role, packages
 from penstock.manifest.model import Manifest
-from penstock.project.variables import Environ, resolve_variables
+from penstock.project.yaml.variables import Environ, resolve_variables
 
 
 def packages_of(manifest: Manifest, environ: Environ) -> tuple[Package, ...]:

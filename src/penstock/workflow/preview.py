@@ -14,7 +14,7 @@ from penstock.connectors.topic import TopicSource
 from penstock.errors import Diagnostic, ProjectInvalid, ServiceError
 from penstock.graph.graph import Graph
 from penstock.manifest.model import Manifest
-from penstock.project.variables import resolve_variables
+from penstock.project.yaml.variables import resolve_variables
 from penstock.workflow.dead_letters import mask_dead_letters
 from penstock.workflow.stages import CheckedProject, compile_project, find_node
 

@@ -10,33 +10,33 @@ from typing import Any, Final
 from penstock.clients.clusters import Clusters
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
-from penstock.graph.consequences import order_by_cause
+from penstock.graph.analysis_cache import AnalysisCache
+from penstock.graph.diagnostic_order import order_by_cause
+from penstock.graph.external_schemas import ask_registry, ask_tables, discover_columns, with_keys
 from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
-from penstock.graph.memory import AnalysisCache
-from penstock.graph.ml import model_files
-from penstock.graph.schemas import ask_registry, ask_tables, discover_columns, with_keys
+from penstock.graph.model.ml_models import model_files
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
-from penstock.plan.brokers import ask_brokers
-from penstock.plan.cores import cores_of
+from penstock.plan.changes.renames import read_carried_names, with_carried_names
+from penstock.plan.deployed.consumer_groups import ChosenGroups
+from penstock.plan.deployed.place import HOME, ProjectPlace
+from penstock.plan.deployed.slots import DEFAULT, Adoption, TopicsPlace, adoption, slot_of
+from penstock.plan.deployed.state import read_deployed_state
+from penstock.plan.deployed.stores import SqliteStore, StateStore, state_store
 from penstock.plan.diff import diff
-from penstock.plan.gateways import NO_GATEWAY, ask_gateway
-from penstock.plan.groups import ChosenGroups
-from penstock.plan.place import HOME, ProjectPlace
 from penstock.plan.query_steps import ALL
-from penstock.plan.renames import read_carried_names, with_carried_names
-from penstock.plan.schemas import NO_SUBJECTS, ask_subjects
-from penstock.plan.slots import DEFAULT, Adoption, TopicsPlace, adoption, slot_of
-from penstock.plan.state import read_deployed_state
 from penstock.plan.steps import AdoptState, Plan
-from penstock.plan.stores import SqliteStore, StateStore, state_store
-from penstock.plan.workers import NO_WORKERS, ask_workers
+from penstock.plan.systems.brokers import ask_brokers
+from penstock.plan.systems.gateway import NO_GATEWAY, ask_gateway
+from penstock.plan.systems.kafka_connect import NO_WORKERS, ask_workers
+from penstock.plan.systems.realtime_cores import cores_of
+from penstock.plan.systems.schemas import NO_SUBJECTS, ask_subjects
 from penstock.project.clusters import pipeline_clusters, with_databases
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.parse_project import Environment, StreamProject
-from penstock.project.variables import Environ
+from penstock.project.yaml.variables import Environ
 from penstock.settings import Settings
 
 

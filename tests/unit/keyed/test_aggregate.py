@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.keyed.aggregate import AggregateKernel
-from penstock.keyed.operators import BEFORE, NOW, OP, ORDER, SIGN, Aggregate, AggregateCall
+from penstock.keyed.aggregates.aggregate import AggregateKernel
+from penstock.keyed.operators import Aggregate, AggregateCall
+from penstock.row_columns import BEFORE, NOW, OP, ORDER, SIGN
 from tests.unit.keyed.turns import ORDER_FIELDS, Bucket, Row, apply
 from tests.unit.keyed.values import KINDS, NAN, plain, smaller_first, values
 

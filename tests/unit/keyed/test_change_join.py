@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.keyed.operators import NOW, SIGN, ChangeJoin
+from penstock.keyed.operators import ChangeJoin
+from penstock.row_columns import NOW, SIGN
 from tests.unit.keyed.turns import Bucket, Row, tuples
 
 LEFT = pa.schema(

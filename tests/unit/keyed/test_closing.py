@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.keyed.kernel import KernelResult
-from penstock.keyed.operators import BEFORE, NOW, OP, ORDER, Aggregate, AggregateCall
+from penstock.keyed.operators import Aggregate, AggregateCall
+from penstock.row_columns import BEFORE, NOW, OP, ORDER
 from tests.unit.keyed.turns import ORDER_FIELDS, TIME, Bucket, Row, apply
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.keyed.codes import shared_codes
-from penstock.keyed.tables import non_null_flags
+from penstock.keyed.arrow.codes import shared_codes
+from penstock.keyed.arrow.tables import non_null_flags
 from tests.unit.keyed.turns import TIME
 
 NAN = float("nan")

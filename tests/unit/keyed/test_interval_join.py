@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.keyed.operators import NOW, Comparison, IntervalJoin
+from penstock.keyed.operators import Comparison, IntervalJoin
+from penstock.row_columns import NOW
 from tests.unit.keyed.turns import Bucket, Row, tuples
 
 TIME = pa.timestamp("us", "UTC")

@@ -8,9 +8,6 @@ import pytest
 from penstock.keyed.kernel import Clock
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.operators import (
-    NOW,
-    OP,
-    SIGN,
     Aggregate,
     AggregateCall,
     ChangeJoin,
@@ -24,7 +21,8 @@ from penstock.keyed.operators import (
     Sort,
     VersionJoin,
 )
-from penstock.keyed.packing import pack_tables, unpack_tables
+from penstock.keyed.state_bytes import pack_tables, unpack_tables
+from penstock.row_columns import NOW, OP, SIGN
 from tests.unit.keyed.turns import ORDER_FIELDS, Bucket
 from tests.unit.keyed.values import KINDS, MAPS
 

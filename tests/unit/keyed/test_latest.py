@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.keyed.operators import NOW, OP, ORDER, SIGN, LatestPerKey
+from penstock.keyed.operators import LatestPerKey
+from penstock.row_columns import NOW, OP, ORDER, SIGN
 from tests.unit.keyed.turns import ORDER_FIELDS, Bucket, Row
 from tests.unit.keyed.values import KINDS, MAPS, plain, values
 

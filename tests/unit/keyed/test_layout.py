@@ -7,10 +7,6 @@ from penstock.keyed.kernel import Clock
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.layout import LayoutMismatch, fit_table, make_nullable, state_layout
 from penstock.keyed.operators import (
-    NOW,
-    OP,
-    ORDER,
-    SIGN,
     Aggregate,
     AggregateCall,
     ChangeJoin,
@@ -24,6 +20,7 @@ from penstock.keyed.operators import (
     Sort,
     VersionJoin,
 )
+from penstock.row_columns import NOW, OP, ORDER, SIGN
 
 ROW = pa.struct([("id", pa.int64()), ("v", pa.int64())])
 WIDE = pa.struct([("id", pa.int64()), ("v", pa.int64()), ("extra", pa.string())])

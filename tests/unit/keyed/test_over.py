@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.keyed.operators import NOW, OverCall, OverWindow
+from penstock.keyed.operators import OverCall, OverWindow
+from penstock.row_columns import NOW
 from tests.unit.keyed.turns import ORDER_FIELDS, TIME, Bucket, Row, counted, in_order, tuples
 
 SCHEMA = pa.schema(

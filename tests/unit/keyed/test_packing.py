@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from penstock.keyed.packing import pack_tables, unpack_tables
+from penstock.keyed.state_bytes import pack_tables, unpack_tables
 from tests.unit.keyed.values import KINDS, MAPS
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Ranking, Sort
+from penstock.keyed.operators import Ranking, Sort
+from penstock.row_columns import NOW, OP, ORDER, SIGN
 from tests.unit.keyed.turns import ORDER_FIELDS, Bucket, Row, apply, in_order
 from tests.unit.keyed.values import KINDS, MAPS, plain, smaller_first, values
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.keyed.sums import add_doubles, double_sums
+from penstock.keyed.arrow.sums import add_doubles, double_sums
 
 SIZED = st.floats(-1e12, 1e12)
 EVEN = st.builds(math.ldexp, st.integers(-(2**53), 2**53), st.integers(-40, 0))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.keyed.operators import NOW, OP, VersionJoin
+from penstock.keyed.operators import VersionJoin
+from penstock.row_columns import NOW, OP
 from tests.unit.keyed.turns import ORDER_FIELDS, TIME, Bucket, Row, counted, in_order, tuples
 
 LEFT = pa.schema(

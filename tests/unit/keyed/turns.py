@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from penstock.keyed.kernel import Clock, KernelResult
 from penstock.keyed.kernels import kernel_for
-from penstock.keyed.operators import OP, ORDER, Operator
-from penstock.keyed.packing import pack_tables, unpack_tables
+from penstock.keyed.operators import Operator
+from penstock.keyed.state_bytes import pack_tables, unpack_tables
+from penstock.row_columns import OP, ORDER
 from tests.unit.keyed.values import plain
 
 Row: TypeAlias = dict[str, Any]

@@ -33,7 +33,7 @@ from penstock.clients.clickhouse.types import (
 )
 from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 
 REPORT: Final = (
     "rows BIGINT, refused BIGINT, letters BINARY, code STRING, message STRING, hint STRING, retriable BOOLEAN, "

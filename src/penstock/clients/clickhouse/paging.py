@@ -16,7 +16,7 @@ from penstock.clients.clickhouse.client import ClickHouse, RequestTooLarge, quot
 from penstock.clients.clickhouse.engines import ReplacingEngine, key_column, replacing_engine, unwrap_key
 from penstock.clients.clickhouse.types import Kind, kind_of
 from penstock.errors import ServiceError, did_you_mean
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import WideType
 

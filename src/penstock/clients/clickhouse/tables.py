@@ -8,10 +8,10 @@ from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
 
+from penstock.batch import BatchRef
 from penstock.clients.clickhouse.client import ClickHouse, quote_identifier
 from penstock.clients.clickhouse.engines import key_column, replacing_engine
 from penstock.clients.clickhouse.types import column_type, kind_of, target_type
-from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.warn_once import warn_once
 from penstock.errors import QueryFailed, ServiceError
 

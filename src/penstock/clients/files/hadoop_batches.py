@@ -13,7 +13,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from penstock.clients.files.batch_directory import NOTE, BatchRef, observe_count, refuse_other_input
+from penstock.batch import BatchRef
+from penstock.clients.files.batch_directory import NOTE, observe_count, refuse_other_input
 from penstock.clients.files.formats import Format, escape_glob
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from penstock.clients.files.formats import FORMATS, Format
 from penstock.clients.files.text_columns import csv_schema, json_schema
 from penstock.clients.rows.reserved_columns import case_sensitive_session, duplicate_names_error, invalid_names_error
 from penstock.errors import ServiceError
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.sql.types.columns import data_type
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.files.formats import JSON_OPTIONS, Format
 from penstock.clients.jvm.strict_json import json_fault, json_row, line_number
-from penstock.clients.rows.reserved_columns import ERROR, ORIGIN
+from penstock.row_columns import ERROR, ORIGIN
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.keyed.operators import CLOCK
+from penstock.row_columns import CLOCK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

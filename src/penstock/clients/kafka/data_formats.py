@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BeforeValidator
 
 from penstock.config import TextPattern, refuse_duplicates, unknown_word_error
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.sql.types.arrow_types import TYPE_NAMES, column_type, is_long_fraction
 
 

@@ -14,7 +14,7 @@ from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.kafka.confluent_wire import WriterSchemas
 from penstock.clients.kafka.tombstone_keys import UNREADABLE, decode_key
 from penstock.clients.rows.reserved_columns import invalid_names_error
-from penstock.keyed.operators import OP, ORDER
+from penstock.row_columns import OP, ORDER
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import conversion_function, parse_wide_type
 

@@ -6,16 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import ServiceError
-from penstock.keyed.operators import OP, ORDER
+from penstock.row_columns import ERROR, OP, ORDER, ORIGIN
 from penstock.sql.types.columns import find_case_clash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ERROR: Final = "_error"
-"""A column of a source's rows: why a row could not be made, as a code; null if it could."""
-ORIGIN: Final = "_origin"
-"""A column of rows that are read again: where they came from, as a struct of topic, partition, offset, …, value."""
 _OURS: Final = frozenset({ERROR, ORIGIN, *ORDER})
 
 

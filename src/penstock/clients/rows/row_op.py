@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

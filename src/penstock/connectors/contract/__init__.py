@@ -4,9 +4,9 @@ A connector holds no connection and no state, and can be pickled. It imports pys
 methods only, so that checking a project starts no JVM.
 """
 
-from penstock.clients.rows.reserved_columns import ERROR, ORIGIN
 from penstock.connectors.contract.common import Connector, Remark
 from penstock.connectors.contract.sink import NO_SERVICE, Sink, StreamSink, WriteResult
 from penstock.connectors.contract.source import Source
+from penstock.row_columns import ERROR, ORIGIN
 
 __all__ = ["ERROR", "NO_SERVICE", "ORIGIN", "Connector", "Remark", "Sink", "Source", "StreamSink", "WriteResult"]

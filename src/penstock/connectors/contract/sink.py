@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 from penstock.config import OnError
 from penstock.connectors.contract.common import Connector
 from penstock.settings import Settings

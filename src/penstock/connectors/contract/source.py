@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from penstock.clients.files.batch_directory import PartRead
+from penstock.batch import PartRead
 from penstock.config import OnError
 from penstock.connectors.contract.common import Connector
-from penstock.keyed.operators import ORDER
+from penstock.row_columns import ORDER
 from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from penstock.graph.graph import Node
 from penstock.graph.rules.violation import RuleContext, Violation, missing_tags, missing_texts
 from penstock.project import stream_project as written
-from penstock.project.declared import Declaration
+from penstock.project.validation.declaration import Declaration
 
 
 def model_rules(ruled: RuleContext) -> Iterator[Violation]:

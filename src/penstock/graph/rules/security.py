@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 from penstock.graph.graph import Node
-from penstock.graph.masking import LEVELS, is_sensitive
+from penstock.graph.model.masks import LEVELS, is_sensitive
 from penstock.graph.rules.violation import RuleContext, Violation, missing_field
 from penstock.project import stream_project as written
-from penstock.project.declared import Declaration
+from penstock.project.validation.declaration import Declaration
 
 
 def security_rules(ruled: RuleContext) -> Iterator[Violation]:

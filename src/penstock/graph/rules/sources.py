@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from penstock.graph.rules.violation import RuleContext, Violation, missing_field, missing_tags, missing_texts
 from penstock.project import stream_project as written
-from penstock.project.declared import Declaration
+from penstock.project.validation.declaration import Declaration
 
 _WORDS = {"warn": "warning", "error": "error"}
 

@@ -7,7 +7,7 @@ from typing import Final
 from penstock.graph.graph import TopicSettings
 from penstock.graph.rules.violation import RuleContext, Violation
 from penstock.project import stream_project as written
-from penstock.project.declared import Declaration
+from penstock.project.validation.declaration import Declaration
 
 
 def topic_rules(ruled: RuleContext) -> Iterator[Violation]:

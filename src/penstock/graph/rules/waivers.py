@@ -8,7 +8,7 @@ from typing import Any, Final
 from penstock.errors import Diagnostic, Severity, nearest
 from penstock.graph.rules.violation import RuleContext, Violation
 from penstock.project import stream_project as written
-from penstock.project.declared import Declaration
+from penstock.project.validation.declaration import Declaration
 
 WARNINGS: Final = ("state-unbounded",)
 """Warnings that a model may have leave for."""

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 from penstock.clients.files.formats import is_local
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed

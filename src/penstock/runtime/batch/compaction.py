@@ -8,8 +8,8 @@ from pyspark.sql import functions as f
 from penstock.clients.int256.columns import int256_to_texts
 from penstock.clients.rows.key_order import partition_in_order
 from penstock.connectors.contract import Sink
-from penstock.keyed.operators import OP, ORDER, SIGN, WAS
 from penstock.manifest.model import QueryOutput
+from penstock.row_columns import OP, ORDER, SIGN, WAS
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 

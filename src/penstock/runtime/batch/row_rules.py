@@ -8,8 +8,8 @@ from pyspark.sql import functions as f
 
 from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.errors import QueryFailed
-from penstock.keyed.operators import OP
 from penstock.manifest.model import QueryOutput, RowRule
+from penstock.row_columns import OP
 from penstock.sql.lint.gate import check_expression
 
 BROKEN: Final = "_broken"

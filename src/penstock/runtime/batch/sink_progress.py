@@ -10,7 +10,7 @@ from collections.abc import Set
 from pathlib import Path
 from typing import Final
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 
 NOTE: Final = "written.json"
 

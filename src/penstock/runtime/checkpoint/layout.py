@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.clients.files.batch_directory import PartRead
-from penstock.plan.state_origin import read_origin
+from penstock.batch import PartRead
+from penstock.plan.deployed.state_origin import read_origin
 
 
 @dataclass(frozen=True, slots=True)

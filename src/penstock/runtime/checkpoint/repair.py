@@ -7,8 +7,15 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from penstock.clients.files.batch_directory import BatchRef
-from penstock.plan.damage import Damage, find_damage, header_before, is_offsets, ledger_id, ledger_offsets
+from penstock.batch import BatchRef
+from penstock.plan.deployed.checkpoint_damage import (
+    Damage,
+    find_damage,
+    header_before,
+    is_offsets,
+    ledger_id,
+    ledger_offsets,
+)
 from penstock.runtime.checkpoint.layout import batch_header, batch_offsets, checkpoint_id, last_number
 
 

@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.errors import PlanRefused
-from penstock.manifest.input_columns import declared_columns
 from penstock.manifest.model import KeyedStep, Manifest, QuerySpec
-from penstock.plan.reasons import rebuild_hint
-from penstock.plan.state_origin import InputColumns, StateOrigin, read_origin, write_origin
+from penstock.manifest.queries.input_columns import declared_columns
+from penstock.plan.changes.reasons import rebuild_hint
+from penstock.plan.deployed.state_origin import InputColumns, StateOrigin, read_origin, write_origin
 from penstock.runtime.checkpoint.layout import last_number
 from penstock.sql.parse.dialects import quote_spark_identifier
 

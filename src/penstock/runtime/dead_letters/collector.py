@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from penstock.clients.files.batch_directory import BatchRef, PartRead
+from penstock.batch import BatchRef, PartRead
 from penstock.clients.rows.topic_names import dead_letter_topic
 from penstock.connectors.contract import Source
 from penstock.manifest.model import Check, Input, KeyedStep, QueryOutput, QuerySpec

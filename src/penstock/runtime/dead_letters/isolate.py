@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 
 from penstock.connectors.contract import Sink
 from penstock.errors import QueryFailed
-from penstock.keyed.operators import ORDER
 from penstock.manifest.model import QueryOutput
+from penstock.row_columns import ORDER
 from penstock.runtime.batch.fan_out import split_streams, union_streams
 from penstock.runtime.dead_letters import rejections
 from penstock.runtime.dead_letters.bisect import MESSAGE, PLACE, Faults, find_faults, find_joint_faults

@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from penstock.batch import BatchRef
 from penstock.clients.dead_letters.masking import (
     ABOUT_ROWS,
     BY_DIGEST,
@@ -23,7 +24,6 @@ from penstock.clients.dead_letters.masking import (
     mask_text,
 )
 from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD
-from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.masked_answers import ANSWERS, WITHHELD_TEXT, mask_answer
 from penstock.errors import PenstockError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from penstock.clients.files.batch_directory import BatchRef, PartRead
+from penstock.batch import BatchRef, PartRead
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import Input
 from penstock.runtime.checkpoint.layout import (

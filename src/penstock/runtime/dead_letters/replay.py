@@ -11,17 +11,17 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from penstock.batch import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, DeadLetter
-from penstock.clients.files.batch_directory import BatchRef
 from penstock.connectors.contract import ERROR, Sink, Source
 from penstock.errors import PlanRefused, QueryFailed
-from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, Manifest, QueryOutput, QuerySpec
-from penstock.plan.place import ProjectPlace
-from penstock.plan.state import record_replay_progress
-from penstock.plan.stores import StateStore
-from penstock.project.variables import Environ
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.state import record_replay_progress
+from penstock.plan.deployed.stores import StateStore
+from penstock.project.yaml.variables import Environ
+from penstock.row_columns import ORDER
 from penstock.runtime.batch import row_rules
 from penstock.runtime.batch.compaction import prepare_rows
 from penstock.runtime.dead_letters import rejections

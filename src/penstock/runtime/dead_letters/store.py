@@ -7,9 +7,10 @@ from typing import Final, Protocol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from penstock.batch import BatchRef
 from penstock.clients.clusters import Cluster
 from penstock.clients.dead_letters.model import HEADER, OWNER, WITHHELD
-from penstock.clients.files.batch_directory import BatchRef, observe_count, publish
+from penstock.clients.files.batch_directory import observe_count, publish
 from penstock.clients.files.formats import FORMATS
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.rows.topic_names import dead_letter_topic

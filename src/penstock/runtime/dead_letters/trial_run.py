@@ -7,11 +7,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.connectors.contract import Sink, Source
-from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Check, QueryOutput, QuerySpec, Step
+from penstock.row_columns import ORDER
 from penstock.runtime.batch.fan_out import split_streams
 from penstock.runtime.dead_letters.bisect import MESSAGE, PLACE
 from penstock.runtime.query import row_guards

@@ -14,9 +14,9 @@ from penstock.clients.int256.columns import has_int256
 from penstock.clients.int256.register import register_int256
 from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.connectors.contract import ORIGIN, Source
-from penstock.keyed.operators import CLOCK, OP, ORDER
-from penstock.manifest.input_columns import RESERVED, has_operators, used_view_columns
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Manifest, QuerySpec, Step
+from penstock.manifest.queries.input_columns import RESERVED, has_operators, used_view_columns
+from penstock.row_columns import CLOCK, OP, ORDER
 from penstock.runtime.batch.compaction import compact_rows
 from penstock.runtime.dead_letters.bisect import PLACE
 from penstock.runtime.query import row_guards, watermark_heartbeat

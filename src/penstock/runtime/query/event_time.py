@@ -6,8 +6,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.keyed.operators import CLOCK
 from penstock.manifest.model import EventTimeSpec, Input, QuerySpec
+from penstock.row_columns import CLOCK
 from penstock.runtime.spark.errors import stop_condition
 from penstock.runtime.spark.plan_metrics import observed_metric
 from penstock.sql.parse.dialects import quote_spark_identifier

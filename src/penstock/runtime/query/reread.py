@@ -11,12 +11,12 @@ from typing import Final, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.files.batch_directory import PartRead
+from penstock.batch import PartRead
 from penstock.clients.files.formats import FORMATS, is_gone
 from penstock.connectors.contract import ERROR, Source
 from penstock.errors import QueryFailed
-from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input
+from penstock.row_columns import ORDER
 from penstock.runtime.dead_letters.collector import Batch, DeadLetterCollector
 from penstock.runtime.spark.errors import SPARK_ERRORS, FileAtFault, file_at_fault
 

@@ -13,7 +13,7 @@ from penstock.connectors.contract import Sink, Source
 from penstock.connectors.registry import sink_from, source_from
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Parameter, Step
-from penstock.project.variables import Environ, resolve_variables, unset_hint
+from penstock.project.yaml.variables import Environ, resolve_variables, unset_hint
 
 _BLOCK: Final = 64
 

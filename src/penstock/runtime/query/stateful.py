@@ -17,10 +17,6 @@ from pyspark.sql.types import DoubleType, FloatType, IntegralType, NumericType, 
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.layout import make_nullable, state_layout
 from penstock.keyed.operators import (
-    NOW,
-    OP,
-    ORDER,
-    SIGN,
     Aggregate,
     ChangeJoin,
     IntervalJoin,
@@ -31,6 +27,7 @@ from penstock.keyed.operators import (
     VersionJoin,
 )
 from penstock.manifest.model import KeyedStep
+from penstock.row_columns import NOW, OP, ORDER, SIGN
 from penstock.runtime.query.stateful_executor import BUCKET, PACKED, WORKED, Cell, Packer, decode_rows
 from penstock.sql.parse.dialects import quote_spark_identifier
 

@@ -19,8 +19,8 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from penstock.keyed.kernel import Clock, Kernel
 from penstock.keyed.layout import fit_table
-from penstock.keyed.operators import NOW, ORDER
-from penstock.keyed.packing import pack_tables, unpack_tables
+from penstock.keyed.state_bytes import pack_tables, unpack_tables
+from penstock.row_columns import NOW, ORDER
 
 BUCKET: Final = "_bucket"
 PACKED: Final = f"{BUCKET} int, side int, rows binary"

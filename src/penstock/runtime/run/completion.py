@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.clients.files.batch_directory import PartRead
+from penstock.batch import PartRead
 from penstock.runtime.checkpoint.layout import batch_parts, last_number
 from penstock.runtime.spark.errors import SPARK_ERRORS
 

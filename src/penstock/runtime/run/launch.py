@@ -18,7 +18,7 @@ from penstock.clients.int256.columns import int256_to_texts
 from penstock.connectors.contract import Sink, Source, StreamSink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import Every, Input, QueryOutput, QuerySpec, RealTime
-from penstock.plan.place import ProjectPlace
+from penstock.plan.deployed.place import ProjectPlace
 from penstock.runtime.batch.batch_writer import BatchWriter
 from penstock.runtime.batch.fan_out import fan_out_stream
 from penstock.runtime.batch.progress import ProgressBoard

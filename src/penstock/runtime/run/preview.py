@@ -15,7 +15,7 @@ from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.int256.columns import int256_to_texts
 from penstock.errors import PlanRefused, ServiceError
 from penstock.manifest.model import Manifest, QuerySpec
-from penstock.project.variables import Environ
+from penstock.project.yaml.variables import Environ
 from penstock.runtime.query.dataframes import Frames, prepare_input
 from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of

@@ -13,15 +13,15 @@ from penstock.clients.kafka.connection import KafkaCluster
 from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
-from penstock.plan.gateways import interceptors, own_interceptors, registry_of
-from penstock.plan.groups import ChosenGroups, groups
-from penstock.plan.offsets import OffsetStore, reader_of, readers
-from penstock.plan.place import ProjectPlace
-from penstock.plan.schemas import schema_text
-from penstock.plan.stores import StateStore
-from penstock.plan.topics import wanted_config
-from penstock.plan.workers import resolve_settings
-from penstock.project.variables import Environ, resolve_variables
+from penstock.plan.deployed.consumer_groups import ChosenGroups, groups
+from penstock.plan.deployed.offsets import OffsetStore, reader_of, readers
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.stores import StateStore
+from penstock.plan.systems.gateway import interceptors, own_interceptors, registry_of
+from penstock.plan.systems.kafka_connect import resolve_settings
+from penstock.plan.systems.schemas import schema_text
+from penstock.plan.systems.topics import wanted_config
+from penstock.project.yaml.variables import Environ, resolve_variables
 from penstock.runtime.checkpoint.layout import last_number, last_offsets, start_offset
 from penstock.runtime.checkpoint.offset_commit import (
     OffsetCommitter,

@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.errors import PenstockError, PlanRefused
 from penstock.manifest.model import QuerySpec
-from penstock.plan.locations import resolve_locations
-from penstock.plan.place import ProjectPlace
-from penstock.plan.renames import record_rename
-from penstock.plan.slots import record_adoption, record_topics
-from penstock.plan.state import (
+from penstock.plan.changes.locations import resolve_locations
+from penstock.plan.changes.renames import record_rename
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.slots import record_adoption, record_topics
+from penstock.plan.deployed.state import (
     forget_connector,
     forget_virtual_topic,
     record_connector,
@@ -21,6 +21,7 @@ from penstock.plan.state import (
     record_virtual_topic,
     retire_query,
 )
+from penstock.plan.deployed.stores import StateStore
 from penstock.plan.steps import (
     AdoptState,
     CarryQuery,
@@ -44,8 +45,7 @@ from penstock.plan.steps import (
     RetireQuery,
     StartQuery,
 )
-from penstock.plan.stores import StateStore
-from penstock.project.variables import Environ
+from penstock.project.yaml.variables import Environ
 from penstock.runtime.batch.progress import ProgressBoard
 from penstock.runtime.checkpoint.layout import discard, set_aside
 from penstock.runtime.query.dataframes import Frames

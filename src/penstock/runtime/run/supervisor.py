@@ -9,12 +9,12 @@ from typing import Final, Literal, TypeAlias
 
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import QuerySpec
-from penstock.plan.damage import DAMAGES, find_damage
-from penstock.plan.place import ProjectPlace
-from penstock.plan.state import batch_outputs, record_query
+from penstock.plan.deployed.checkpoint_damage import DAMAGES, find_damage
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.state import batch_outputs, record_query
+from penstock.plan.deployed.stores import StateStore
+from penstock.plan.query_order import waves
 from penstock.plan.steps import Plan
-from penstock.plan.stores import StateStore
-from penstock.plan.waves import waves
 from penstock.runtime.batch.progress import ProgressBoard
 from penstock.runtime.dead_letters.masking import mask_failure
 from penstock.runtime.query.dataframes import Frames

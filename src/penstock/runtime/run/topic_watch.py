@@ -12,10 +12,10 @@ from typing import Final
 from penstock.clients.kafka.admin import TopicState
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.manifest.model import RealTime
-from penstock.plan.brokers import Brokers
-from penstock.plan.cores import cores_of, missing_cores
-from penstock.plan.place import ProjectPlace
+from penstock.plan.deployed.place import ProjectPlace
 from penstock.plan.steps import Plan
+from penstock.plan.systems.brokers import Brokers
+from penstock.plan.systems.realtime_cores import cores_of, missing_cores
 from penstock.runtime.checkpoint.topic_ids import noted_ids, recreated_topics, topics_of
 from penstock.runtime.run.resources import RunResources
 

@@ -7,7 +7,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from penstock.errors import did_you_mean
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.sql.analyze.window_columns import is_window_table
 from penstock.sql.parse.query import Problem, start_of
 from penstock.sql.parse.window_calls import select_windows

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.sql.parse.query import Query
 
 _LocalCtes: TypeAlias = Mapping[str, exp.CTE]

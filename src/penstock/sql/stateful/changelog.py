@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.keyed.operators import OP, ORDER, SIGN, WAS, LatestPerKey
+from penstock.keyed.operators import LatestPerKey
+from penstock.row_columns import OP, ORDER, SIGN, WAS
 from penstock.sql.stateful.qualify import internal_column
 from penstock.sql.stateful.select import blank_order, clock_column, own_columns, read_view, relation_star
 from penstock.sql.stateful.stages import ORDERED, Flow, QueryRelation, StageBuilder

@@ -5,7 +5,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.keyed.operators import BEFORE, OP, SIGN, Aggregate, AggregateCall
+from penstock.keyed.operators import Aggregate, AggregateCall
+from penstock.row_columns import BEFORE, OP, SIGN
 from penstock.sql.catalog.function_names import is_group_aggregate, written_name
 from penstock.sql.parse.query import offset_of
 from penstock.sql.stateful.avg import avg_expression

@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.keyed.operators import CLOCK, NOW, OP, ORDER, SIGN
+from penstock.row_columns import CLOCK, NOW, OP, ORDER, SIGN
 from penstock.sql.stateful.stages import ORDERED, QueryRelation, StageBuilder
 
 _OWN: Final = ("expressions", "where", "group", "having", "qualify", "windows", "order")

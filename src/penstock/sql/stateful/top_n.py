@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.keyed.operators import NOW, ORDER, SIGN, Ranking, Sort
+from penstock.keyed.operators import Ranking, Sort
+from penstock.row_columns import NOW, ORDER, SIGN
 from penstock.sql.analyze.statefulness import over_offset
 from penstock.sql.stateful.changelog import sign_changes as as_signed
 from penstock.sql.stateful.joins.conditions import is_processing_time

@@ -5,7 +5,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.sql.types.columns import Columns, data_type
 
 _Type: Final = exp.DataType.Type

@@ -11,7 +11,7 @@ from penstock.clients.postgres.cdc.text_decoding import spark_type
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import QualifiedTable, quote_names
 from penstock.errors import ServiceError, did_you_mean
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 from penstock.clients.postgres.tables import LOCK, QualifiedTable, make_schema
 from penstock.errors import QueryFailed
 

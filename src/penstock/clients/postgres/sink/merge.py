@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from penstock.clients.postgres.sink.staging import GONE, ORDER, TOKEN, StagedRows
 from penstock.clients.postgres.tables import QualifiedTable, add_columns_sql, quote_identifier, quote_names
 from penstock.errors import QueryFailed, ServiceError
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 
 if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database

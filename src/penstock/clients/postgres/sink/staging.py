@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 from penstock.clients.int256.columns import int256_columns
 from penstock.clients.int256.register import register_int256
 from penstock.clients.postgres.server import PostgresServer

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from penstock.clients.files.batch_directory import BatchRef
+from penstock.batch import BatchRef
 from penstock.clients.postgres import tables
 from penstock.clients.postgres.pool import pooled_connection
 from penstock.clients.postgres.server import PostgresServer
@@ -22,7 +22,7 @@ from penstock.clients.postgres.tables import QualifiedTable
 from penstock.clients.rows.row_op import row_operation
 from penstock.clients.warn_once import warn_once
 from penstock.errors import ServiceError
-from penstock.keyed.operators import OP
+from penstock.row_columns import OP
 from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:

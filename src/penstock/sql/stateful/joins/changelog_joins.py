@@ -6,7 +6,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.keyed.operators import OP, SIGN, ChangeJoin, VersionJoin
+from penstock.keyed.operators import ChangeJoin, VersionJoin
+from penstock.row_columns import OP, SIGN
 from penstock.sql.parse.query import offset_of, start_of
 from penstock.sql.stateful.changelog import read_signed_rows, signed_view
 from penstock.sql.stateful.joins.conditions import (

@@ -1,0 +1,265 @@
+"""Fetch what can be known about outside columns and keys, without Spark, before linking."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from penstock.clients.kafka.decode import METADATA_TYPES
+from penstock.clients.registry.client import Registry, SubjectRows
+from penstock.clients.rows.topic_names import TOPIC_NAME
+from penstock.connectors.clickhouse import ClickHouseSource
+from penstock.connectors.contract import Source
+from penstock.connectors.hybrid import HybridSource
+from penstock.connectors.kafka import KafkaSource
+from penstock.connectors.topic import TopicSource
+from penstock.errors import Diagnostic, ServiceError, Severity
+from penstock.project import stream_project as written
+from penstock.project.clusters import pipeline_clusters
+from penstock.project.parse import Project
+from penstock.project.parse_project import StreamProject
+from penstock.project.validation.declaration import Declaration
+from penstock.settings import Settings
+from penstock.sql.types.columns import Column, Columns
+
+KEPT: Final = Path(".penstock") / "cache" / "schemas.json"
+
+
+def discover_columns(project: Project, root: Path) -> Mapping[str, Columns]:
+    """Columns by node id, from files and from what a registry said before; what cannot be told is left out."""
+    kept = _load_cache(root)
+    if not isinstance(project, StreamProject):
+        settings = project.settings
+        found = {
+            f"source.{name}": _pipeline_columns(s.value, root, kept, settings) for name, s in project.sources.items()
+        }
+        for name, declared in project.sources.items():
+            found |= {phase_id(name, at): columns for at, columns in _phase_columns(declared.value, root)}
+        return {node_id: columns for node_id, columns in found.items() if columns is not None}
+    schemas: dict[str, Columns] = {}
+    for source in (declared.value for declared in project.sources):
+        subject = _subject(source)
+        known = kept.get(_subject_key(subject, _version(source))) if subject is not None else None
+        if known is not None and known.columns is not None:
+            schemas[f"source.{source.name}"] = known.columns
+        elif not source.has_row_columns and project.runtime.kafka is None and re.fullmatch(TOPIC_NAME, source.topic):
+            columns = TopicSource(topic=source.topic).with_root(root).known_columns()
+            schemas.update({f"source.{source.name}": columns} if columns is not None else {})
+    return schemas
+
+
+def with_keys(project: Project, root: Path) -> Project:
+    """The project; sources that declare no key have that of their schema or table, if it is known."""
+    if isinstance(project, StreamProject):
+        return project
+    kept, settings = _load_cache(root), project.settings
+    keyed = {name: _with_key(declared, kept, settings) for name, declared in project.sources.items()}
+    return replace(project, sources=keyed)
+
+
+def _with_key(
+    declared: Declaration[Source], kept: Mapping[str, SubjectRows], settings: Settings
+) -> Declaration[Source]:
+    known = None if declared.value.primary_key else kept.get(_cache_key(declared.value, settings))
+    if known is None or not known.key:
+        return declared
+    return replace(declared, value=declared.value.model_copy(update={"primary_key": known.key}))
+
+
+def ask_registry(project: Project, root: Path, *, only_read: bool = False) -> list[Diagnostic]:
+    """Ask the registry about every source that refers to it, and keep the answers for `validate` to know later.
+
+    With `only_read`, only about those that something reads.
+    """
+    registry, kept = _registry(project, root), _load_cache(root)
+    read = _used_labels(project) if only_read else None
+    wanted = [asked for asked in _registry_requests(project) if read is None or asked.source.label in read]
+    if not wanted or registry is None:
+        return []
+    diagnostics: list[Diagnostic] = []
+    for asked in wanted:
+        try:
+            kept[_subject_key(asked.subject, asked.version)] = registry.rows(asked.subject, asked.version or "latest")
+        except LookupError:
+            diagnostics.append(_missing_subject(asked))
+        except ValueError as error:
+            diagnostics.append(_no_schema(asked.source, str(error)))
+        except ServiceError as error:
+            raise _name_source(asked.source, error, "failed to fetch its schema") from None
+    _save_cache(root, kept)
+    return diagnostics
+
+
+def _used_labels(project: Project) -> frozenset[str]:
+    """The labels of sources that something reads."""
+    if not isinstance(project, StreamProject):
+        return frozenset(declared.label for declared in project.sources.values())
+    named = {reference.id for model in project.models for reference in model.value.from_}
+    for model in project.models:
+        if model.value.sql is not None:
+            named |= {reference.id for reference in project.templates.render(model.value.sql).references}
+    return frozenset(source.label for source in project.sources if f"source.{source.value.name}" in named)
+
+
+def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
+    """Ask ClickHouse about the tables that a pipeline reads, and keep the answers for `validate` to know later."""
+    if isinstance(project, StreamProject):
+        return []
+    kept, clusters = _load_cache(root), pipeline_clusters(project.settings, on_kafka=False)
+    diagnostics: list[Diagnostic] = []
+    asked: dict[str, SubjectRows] = {}
+    for declared in project.sources.values():
+        source, name = declared.value, _cache_key(declared.value, project.settings)
+        if isinstance(source, ClickHouseSource):
+            try:
+                found = source.with_clusters(clusters).describe_table()
+            except ServiceError as error:
+                if error.retriable and name in kept:
+                    continue  # it may answer when rows are read
+                raise _name_source(declared, error, "failed to ask about its table") from None
+            asked[name] = SubjectRows(found.columns, found.key)
+            if not source.primary_key and found.key and not found.keeps_one:
+                diagnostics.append(_ambiguous_key(declared, found.key))
+    if asked:
+        _save_cache(root, {**kept, **asked})
+    return diagnostics
+
+
+def _name_source(
+    source: Declaration[written.Source] | Declaration[Source], error: ServiceError, what: str
+) -> ServiceError:
+    name = source.label.partition(".")[2]
+    return error.with_context(f"source '{name}': {what}", node=name)
+
+
+def _ambiguous_key(declared: Declaration[Source], key: tuple[str, ...]) -> Diagnostic:
+    text = (
+        f"the primary key is the table's sorting key, {', '.join(key)}, of which it may have several rows:"
+        " sinks that write by it keep one of them"
+    )
+    hint = "add `primary_key: …` with columns that identify a row"
+    return Diagnostic("primary-key-assumed", text, declared.origin, declared.label, hint, Severity.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class _RegistryRequest:
+    """A source that the registry knows more about."""
+
+    source: Declaration[written.Source] | Declaration[Source]
+    subject: str
+    version: int | str | None = None
+
+
+def _registry_requests(project: Project) -> Iterator[_RegistryRequest]:
+    if isinstance(project, StreamProject):
+        for source in project.sources:
+            if (subject := _subject(source.value)) is not None:
+                yield _RegistryRequest(source, subject, _version(source.value))
+        return
+    for declared in project.sources.values():
+        if (found := _pipeline_subject(declared.value)) is not None:
+            yield _RegistryRequest(declared, *found)
+
+
+def _registry(project: Project, root: Path) -> Registry | None:
+    if isinstance(project, StreamProject):
+        return project.runtime.schema_registry.registry(root) if project.runtime.schema_registry else None
+    source = pipeline_clusters(project.settings, on_kafka=True).source
+    return source.schemas.registry if source is not None and source.schemas is not None else None
+
+
+def _subject(source: written.Source) -> str | None:
+    """The subject that holds a source's schema, if it is not written in the project."""
+    return source.subject if source.schema_ is not None and source.schema_.is_registered else None
+
+
+def _version(source: written.Source) -> int | str | None:
+    return source.schema_.version if source.schema_ else None
+
+
+def _pipeline_subject(source: Source) -> tuple[str, int | str | None] | None:
+    """The subject that holds a source's schema, and its version."""
+    live = source.live
+    if not isinstance(live, KafkaSource) or live.data_format != "avro" or live.envelope is not None:
+        return None
+    return live.subject, live.schema_version
+
+
+def _pipeline_columns(
+    source: Source, root: Path, kept: Mapping[str, SubjectRows], settings: Settings
+) -> Columns | None:
+    known = kept.get(_cache_key(source, settings))
+    if known is None or known.columns is None:
+        return source.with_root(root).known_columns()
+    metadata = METADATA_TYPES if isinstance(source, KafkaSource) and source.include_metadata else {}
+    return (*known.columns, *(Column(name, kind) for name, kind in metadata.items()))
+
+
+def _cache_key(source: Source, settings: Settings) -> str:
+    """What is known of a source is kept under this name."""
+    if isinstance(source, ClickHouseSource):
+        return f"clickhouse:{settings.clickhouse_source.database}.{source.table_name}({', '.join(source.columns)})"
+    return _subject_key(*(_pipeline_subject(source) or (None, None)))
+
+
+def phase_id(source: str, at: int) -> str:
+    """What the columns of a phase are known by."""
+    return f"source.{source}#{at}"
+
+
+def _phase_columns(source: Source, root: Path) -> Iterator[tuple[int, Columns | None]]:
+    for at, phase in enumerate(source.before if isinstance(source, HybridSource) else ()):
+        yield at, None if phase is None else phase.with_root(root).known_columns()
+
+
+def _subject_key(subject: str | None, version: int | str | None = None) -> str:
+    return f"{subject}@{version or 'latest'}"
+
+
+def _missing_subject(asked: _RegistryRequest) -> Diagnostic:
+    text = f"the registry has no subject `{asked.subject}`" + (f" in version {asked.version}" if asked.version else "")
+    if not asked.source.has_field("schema"):
+        at = _topic_steps(asked.source.value)
+        origin, path, hint = asked.source.origin_of(*at), asked.source.label_of(*at), "register a schema first"
+    else:
+        origin, path, hint = asked.source.origin_of("schema"), asked.source.label_of("schema"), "see `schema.subject`"
+    return Diagnostic("schema-unknown", text, origin, path, hint, params={"subject": asked.subject})
+
+
+def _no_schema(source: Declaration[written.Source] | Declaration[Source], reason: str) -> Diagnostic:
+    at = ("schema",) if source.has_field("schema") else _topic_steps(source.value)
+    return Diagnostic("schema-unknown", reason, source.origin_of(*at), source.label_of(*at))
+
+
+def _topic_steps(source: written.Source | Source) -> tuple[str, ...]:
+    return ("unbounded_source", "topic") if isinstance(source, HybridSource) else ("topic",)
+
+
+def _load_cache(root: Path) -> dict[str, SubjectRows]:
+    """What was said before. A file that is damaged is as good as none."""
+    try:
+        whole = json.loads((root / KEPT).read_text(encoding="utf-8"))
+        return {str(name): _parse_rows(told) for name, told in whole.items()}
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return {}
+
+
+def _parse_rows(told: Mapping[str, list[list[str]] | None]) -> SubjectRows:
+    listed = told["columns"]
+    columns = None if listed is None else tuple(Column(name, kind) for name, kind in listed)
+    return SubjectRows(columns, tuple(map(str, told["key"] or ())))
+
+
+def _save_cache(root: Path, kept: Mapping[str, SubjectRows]) -> None:
+    whole = {
+        name: {"columns": rows.columns and [[c.name, c.type] for c in rows.columns], "key": rows.key}
+        for name, rows in sorted(kept.items())
+    }
+    try:
+        (root / KEPT).parent.mkdir(parents=True, exist_ok=True)
+        (root / KEPT).write_text(json.dumps(whole, indent=1), encoding="utf-8")
+    except OSError as error:
+        text = f"cannot write {root / KEPT}: {error.strerror}"
+        raise ServiceError("not-writable", text) from error

@@ -1,0 +1,208 @@
+"""When a row happened: the times that windows are over, and the one that a model hands on."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from penstock.errors import Diagnostic, Severity, did_you_mean
+from penstock.graph.graph import EventTimeColumn, Graph, Node
+from penstock.graph.model.rendered import RenderedModel
+from penstock.project import stream_project as written
+from penstock.project.validation.declaration import Declaration
+from penstock.sql.analyze.analysis import QueryAnalysis
+from penstock.sql.analyze.column_lineage import InputColumn
+from penstock.sql.analyze.statefulness import Window
+from penstock.sql.parse.query import Problem
+from penstock.sql.parse.window_calls import WindowPart
+from penstock.sql.stateful.stages import JoinLag
+from penstock.sql.types.columns import TIME_TYPES, Columns, column_spelling
+
+ASSUMED_DELAY_MS: Final = written.Watermark().delay_ms
+
+
+def window_times(
+    read: RenderedModel, found: QueryAnalysis, inputs: Mapping[str, Node]
+) -> tuple[dict[str, EventTimeColumn], list[Problem], list[Diagnostic]]:
+    """A window is over the event time of an input. If nobody has declared one, the column it names is taken for it."""
+    if len(inputs) < len(read.inputs) or not found.sound:
+        return {}, [], []
+    asked: dict[str, EventTimeColumn] = {}
+    problems: list[Problem] = []
+    notes: list[Diagnostic] = []
+    if any(_is_absent(time, node.columns) for node in inputs.values() for time in node.times):
+        return {}, [], []  # told of the input
+    declared = {time.column.casefold() for node in inputs.values() for time in node.times}
+    for window, time in zip(found.windows, found.times, strict=True):
+        node = inputs.get(time.input) if time else None
+        if node is None or time is None:
+            if window.column.casefold() not in declared:
+                problems.append(_missing_time_problem(window, declared))
+            continue
+        taken = _window_time(window, time, node, asked.get(time.input), declared)
+        if isinstance(taken, Problem):
+            problems.append(taken)
+            continue
+        if node.event_time is None and time.input not in asked:
+            notes.append(_assumed_time_warning(read, window, node, taken.column))
+        asked[time.input] = taken
+    return {n: time for n, time in asked.items() if time != inputs[n].event_time}, problems, notes
+
+
+def _is_absent(time: EventTimeColumn, columns: Columns | None) -> bool:
+    return columns is not None and column_spelling(time.column.casefold(), columns) is None
+
+
+def _window_time(
+    window: Window, time: InputColumn, node: Node, asked: EventTimeColumn | None, declared: Collection[str]
+) -> EventTimeColumn | Problem:
+    """The event time that a window over a column of an input goes by. Another window may have asked for one before."""
+    if any(mask.column.casefold() == time.name for mask in node.masks):
+        text = f"`{window.column}` is masked in `{node.name}`, so it is no time any more"
+        hint = "leave the mask off, or window before it"
+        return Problem("window-without-event-time", text, window.offset, hint, window.column)
+    if asked is not None:
+        return asked if asked.column.casefold() == time.name else _second_time_problem(window, asked)
+    said = next((t for t in node.times if t.column.casefold() == time.name), None)
+    if said is not None:
+        return said
+    if _is_made_in_view(time, node):
+        return _view_time_problem(window, node)
+    column = column_spelling(time.name, node.columns) or window.column
+    if node.event_time is not None or _type_of(column, node.columns) not in TIME_TYPES:
+        return _missing_time_problem(window, declared)
+    return EventTimeColumn(column, ASSUMED_DELAY_MS)
+
+
+def _assumed_time_warning(read: RenderedModel, window: Window, node: Node, column: str) -> Diagnostic:
+    late = f"{ASSUMED_DELAY_MS / 1000:g} s late"
+    text = f"nobody says when a row of `{node.name}` happened; `{column}` is taken, and rows may be {late}"
+    origin, path = read.origin_at(window.offset), f"{read.declared.label}.sql"
+    hint, params = _declaration_hint(node, column), {"column": column}
+    return Diagnostic("event-time-assumed", text, origin, path, hint, Severity.WARNING, params)
+
+
+def _is_made_in_view(time: InputColumn, node: Node) -> bool:
+    """Whether a column is made in a view: it is never written, so that Spark could take it for a time then."""
+    found = [o for name, listed in node.column_origins.items() if name.casefold() == time.name for o in listed]
+    return node.materialized == "virtual_topic" and [o.way for o in found] != ["same"]
+
+
+def _view_time_problem(window: Window, node: Node) -> Problem:
+    text = f"`{window.column}` is made inside the view `{node.name}`, and is no event time there"
+    hint = f"use the time of the window there (`window_time`, …_ROWTIME), or materialize `{node.name}` as a topic"
+    return Problem("window-without-event-time", text, window.offset, hint, window.column)
+
+
+def _second_time_problem(window: Window, asked: EventTimeColumn) -> Problem:
+    text = f"another window of this model is over `{asked.column}`, and an input has one event time in a query"
+    hint = f"use `{asked.column}` here too, or make a model of each window"
+    return Problem("window-without-event-time", text, window.offset, hint, window.column)
+
+
+def _declaration_hint(node: Node, column: str) -> str:
+    if node.kind == "source":
+        return f"declare `event_time: {{column: {column}}}` on the source"
+    return f"declare it on the source, and select its column in every model on the way to `{node.name}`"
+
+
+def _missing_time_problem(window: Window, declared: Collection[str]) -> Problem:
+    text = f"a window needs event time, and `{window.column}` is none" if declared else "a window needs event time"
+    hint = f"use {', '.join(f'`{name}`' for name in sorted(declared))}" if declared else _NO_EVENT_TIME
+    return Problem("window-without-event-time", text, window.offset, hint, window.column)
+
+
+_NO_EVENT_TIME: Final = "declare `event_time` on the source, and select its column in every model on the way"
+
+
+def _type_of(name: str, columns: Columns | None) -> str | None:
+    return next((c.type for c in columns or () if c.name == name), None)
+
+
+def output_times(
+    declared: Declaration[written.Model],
+    columns: Columns | None,
+    found: QueryAnalysis,
+    inputs: Mapping[str, Node],
+    asked: Mapping[str, EventTimeColumn],
+    masked: Collection[str],
+    *,
+    view: bool,
+) -> tuple[list[EventTimeColumn | None], list[Diagnostic]]:
+    """The event times of the output, the first one first: as declared, or those of inputs and of windows over them.
+
+    Of the windows in a view only their time is one.
+    """
+    ends = _ENDS[:1] if view else _ENDS
+    passed = [*_unchanged_times(found, inputs, masked), *_window_ends(found, inputs, asked, masked, ends)]
+    first = next(iter(passed), None)
+    said = declared.value.event_time
+    if said is None:
+        return [first, *passed[1:]], []
+    if said.column is None:
+        return ([EventTimeColumn.said(time.column, said) for time in passed] or [None]), []
+    names = [c.name for c in columns or ()]
+    if columns is not None and said.column not in names:
+        text, hint = f"the model puts out no column `{said.column}`", did_you_mean(said.column, names)
+        origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
+        return [first, *passed[1:]], [Diagnostic("event-time-missing", text, origin, path, hint)]
+    return [EventTimeColumn.said(said.column, said)], []
+
+
+def _unchanged_times(
+    found: QueryAnalysis, inputs: Mapping[str, Node], masked: Collection[str]
+) -> list[EventTimeColumn]:
+    """The times of inputs that come out unchanged, in the order that they have there."""
+    passed = []
+    for name, origins in found.origins.items():
+        if name in masked or len(origins) != 1 or origins[0].way != "same" or origins[0].input not in inputs:
+            continue
+        for place, time in enumerate(inputs[origins[0].input].times):
+            if time.column.casefold() == origins[0].name:
+                passed.append((place, _delay_by_lag(replace(time, column=name), found.lag, inputs)))
+    return [time for _, time in sorted(passed, key=lambda pair: pair[0])]
+
+
+def _delay_by_lag(time: EventTimeColumn, lag: JoinLag, inputs: Mapping[str, Node]) -> EventTimeColumn:
+    """The time of rows that have come out of joins: each may have waited for the latest row of another input."""
+    if not lag.joined:
+        return time
+    slowest_ms = max((t.delay_ms for node in inputs.values() for t in node.times[:1]), default=0)
+    delay_ms = max(time.delay_ms, slowest_ms) + lag.behind_ms
+    return replace(time, delay_ms=delay_ms, unordered=time.unordered or not lag.bounded)
+
+
+def _window_ends(
+    found: QueryAnalysis,
+    inputs: Mapping[str, Node],
+    asked: Mapping[str, EventTimeColumn],
+    masked: Collection[str],
+    parts: Sequence[WindowPart],
+) -> Iterator[EventTimeColumn]:
+    """The outputs that are ends of windows, by the order of parts."""
+    ends = [(name, end) for part in parts for name, end in found.window_times.items() if end.part == part]
+    for name, end in ends:
+        node = inputs.get(end.over.input)
+        known = [*([asked[end.over.input]] if end.over.input in asked else []), *(node.times if node else ())]
+        time = next((t for t in known if t.column.casefold() == end.over.name), None)
+        if time is not None and name not in masked:
+            yield replace(time, column=name, delay_ms=time.delay_ms + end.behind_ms)
+
+
+def unused_lateness(
+    elements: Iterable[Declaration[written.Source] | Declaration[written.Model]], graph: Graph
+) -> Iterator[Diagnostic]:
+    """`allowed_lateness_ms` where no window is that late rows could correct."""
+    for declared in elements:
+        said, kind = declared.value.event_time, "source" if isinstance(declared.value, written.Source) else "model"
+        own = f"{kind}.{declared.value.name}"
+        if said is None or not said.allowed_lateness_ms or own not in graph.nodes:
+            continue
+        if not any(graph[node_id].corrects for node_id in graph.downstream(own) - {own}):
+            place = ("event_time", "allowed_lateness_ms")
+            text = "this changes nothing: no window is over these rows that late ones could correct"
+            hint, params = "it counts for GROUP BY with TUMBLE, HOP or CUMULATE", {"field": "allowed_lateness_ms"}
+            origin, path = declared.origin_of(*place), declared.label_of(*place)
+            yield Diagnostic("no-effect", text, origin, path, hint, Severity.INFO, params)
+
+
+_ENDS: Final[tuple[WindowPart, ...]] = ("time", "end", "start")

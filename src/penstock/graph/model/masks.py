@@ -1,0 +1,188 @@
+"""What is delicate in a model's output, and what of it is covered."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, get_args
+
+from penstock.errors import Diagnostic, Severity, nearest
+from penstock.graph.graph import Node
+from penstock.project import stream_project as written
+from penstock.project.validation.declaration import Declaration
+from penstock.sql.analyze.column_lineage import Origins
+from penstock.sql.rewrite.mask import ColumnMask
+from penstock.sql.types.columns import Columns
+
+LEVELS: Final[tuple[str, ...]] = get_args(written.Classification)
+
+
+def is_sensitive(level: str | None) -> bool:
+    return level in LEVELS[LEVELS.index("sensitive") :]
+
+
+def resolve_masks(
+    declared: Declaration[written.Model],
+    columns: Columns | None,
+    origins: Mapping[str, Origins],
+    inputs: Iterable[Node] = (),
+    *,
+    passes_all: bool,
+) -> tuple[tuple[ColumnMask, ...], list[Diagnostic]]:
+    """The masks of a model, one for each output that they cover. A mask that names an output wins there.
+
+    One that names a column of an input which is not selected covers nothing.
+    """
+    read = [None if node.columns is None else {c.name.casefold() for c in node.columns} for node in inputs]
+    named: dict[str, ColumnMask] = {}
+    spread: dict[str, ColumnMask] = {}
+    diagnostics: list[Diagnostic] = []
+    outputs = {c.name.casefold(): c.name for c in columns or ()}
+    for mask, place in _declared_masks(declared):
+        key = mask.column.casefold()
+        params = {"column": mask.column}
+        origin, path = declared.origin_of(*place, "column"), declared.label_of(*place)
+        if key in named:
+            text = f"`{mask.column}` has a mask already"
+            diagnostics.append(Diagnostic("given-twice", text, origin, path, "keep one of the two", params=params))
+            continue
+        if columns is None and not passes_all:
+            text = "the columns are not known, so that this mask could be passed by under another name"
+            hint = "declare the columns of the sources, or select the columns by name"
+            diagnostics.append(Diagnostic("mask-column-missing", text, origin, path, hint, params=params))
+            continue
+        targets = [mask.column] if columns is None else list(_masked_outputs(key, outputs, origins))
+        if columns is None or key in outputs:
+            named[key] = _column_mask(mask, outputs.get(key, mask.column))
+        elif not targets:
+            close = nearest(mask.column, outputs.values())
+            if any(key in names for names in read if names is not None) or (None in read and close is None):
+                continue
+            text = f"nothing that comes out is made from a column `{mask.column}`"
+            hint = f"did you mean `{close}`?" if close else "take the mask out"
+            diagnostics.append(Diagnostic("mask-column-missing", text, origin, path, hint, params=params))
+        for target in targets:
+            spread.setdefault(target.casefold(), _column_mask(mask, target))
+        if mask.for_roles:
+            text = "a topic is the same for everybody: the mask is for all, not for these roles only"
+            path = declared.label_of(*place, "for_roles")
+            origin = declared.origin_of(*place, "for_roles")
+            diagnostics.append(Diagnostic("no-effect", text, origin, path, severity=Severity.INFO))
+    found = {**spread, **named}
+    diagnostics.extend(_unmasked_copies(declared, found, origins))
+    diagnostics.extend(_ineffective_policies(declared))
+    return tuple(found.values()), diagnostics
+
+
+def _declared_masks(declared: Declaration[written.Model]) -> Iterator[tuple[written.Mask, tuple[str | int, ...]]]:
+    security = declared.value.security
+    for position, mask in enumerate(security.masking):
+        yield mask, ("security", "masking", position)
+    for position, entry in enumerate(security.policies):
+        if entry.mask is not None:
+            yield entry.mask, ("security", "policies", position, "mask")
+
+
+def _masked_outputs(name: str, outputs: Mapping[str, str], origins: Mapping[str, Origins]) -> Iterator[str]:
+    """The outputs that a mask of this name covers: that output and plain copies of what it shows.
+
+    If an input has a column of that name, every other output that is this column unchanged; if no output has the name,
+    every output that is made from it.
+    """
+    own = origins.get(outputs.get(name, ""), ())
+    same = {(o.input, o.name) for o in own if o.way == "same"}
+    for output, found in origins.items():
+        shown = [o for o in found if o.way != "counted"]
+        is_copy = len(found) == 1 and found[0].way == "same"
+        if (is_copy and ((found[0].input, found[0].name) in same or found[0].name == name)) or (
+            name not in outputs and any(o.name == name for o in shown)
+        ):
+            yield output
+
+
+def _column_mask(mask: written.Mask, column: str) -> ColumnMask:
+    config = mask.config
+    return ColumnMask(column, mask.policy, config.visible_chars, config.algorithm, config.salt, config.key)
+
+
+def _unmasked_copies(
+    declared: Declaration[written.Model], masks: Mapping[str, ColumnMask], origins: Mapping[str, Origins]
+) -> Iterator[Diagnostic]:
+    """Outputs made from what another output covers."""
+    hidden = {
+        (shown[0].input, shown[0].name): mask.column
+        for mask in reversed(list(masks.values()))
+        if len(shown := [o for o in origins.get(mask.column, ()) if o.way != "counted"]) == 1
+    }
+    for output, found in origins.items():
+        if output.casefold() in masks:
+            continue
+        for origin in found:
+            if origin.way != "counted" and (covered := hidden.get((origin.input, origin.name))):
+                text = f"`{output}` is made from what is masked in `{covered}`, and is not masked itself"
+                hint = f"mask `{output}` as well, or leave it out"
+                yield Diagnostic(
+                    "mask-incomplete", text, declared.origin_of("security"), declared.label_of("security"), hint,
+                    Severity.WARNING, {"column": output},
+                )  # fmt: skip
+
+
+def _ineffective_policies(declared: Declaration[written.Model]) -> Iterator[Diagnostic]:
+    for position, entry in enumerate(declared.value.security.policies):
+        if entry.mask is None:
+            word = "allow" if entry.allow is not None else "deny"
+            place = ("security", "policies", position, word)
+            text = f"`{word}` changes nothing: a topic has no such list; see `access`, or your broker's own"
+            origin, path = declared.origin_of(*place), declared.label_of(*place)
+            yield Diagnostic("no-effect", text, origin, path, severity=Severity.INFO)
+
+
+def masked_names(models: Iterable[Node], inputs: Iterable[Node]) -> tuple[str, ...]:
+    """Columns that nobody may see in what is kept or said of rows of these inputs, which these models read.
+
+    They are those that are masked, and those that the inputs or the models hold in the clear and that are sensitive:
+    by what is said of them, or by what they are made from. Names are folded.
+    """
+    models = list(models)
+    names = {
+        name
+        for node in (*inputs, *models)
+        for name, level in node.classification.items()
+        if is_sensitive(level) and name not in node.covered
+    }
+    for model in models:
+        if isinstance(model.element, written.Model):
+            names |= {mask.column.casefold() for mask in model.element.security.masks}
+        for mask in model.masks:
+            origins = model.column_origins.get(mask.column, ())
+            names |= {mask.column.casefold(), *(origin.name for origin in origins if origin.way != "counted")}
+    return tuple(sorted(names))
+
+
+# Classification
+
+
+def classify_outputs(
+    model: written.Model, origins: Mapping[str, Origins], inputs: Mapping[str, Node], masks: Sequence[ColumnMask]
+) -> tuple[dict[str, str], frozenset[str]]:
+    """How delicate each output is, and the outputs in which nothing delicate can be read any more; names are folded.
+
+    An output is as delicate as the most delicate thing it shows, whatever it is called, and never less than is said.
+    """
+    levels: dict[str, str] = {}
+    covered = {mask.column.casefold() for mask in masks}
+    if not origins:  # a star over what is not known: whatever goes in may come out
+        for node in inputs.values():
+            levels.update(node.classification)
+            covered |= node.covered
+    for output, found in origins.items():
+        shown = [o for o in found if o.way != "counted" and o.input in inputs]
+        inherited = [(inputs[o.input].classification.get(o.name), o.name in inputs[o.input].covered) for o in shown]
+        delicate = [(level, hidden) for level, hidden in inherited if level is not None]
+        if delicate:
+            levels[output.casefold()] = max((level for level, _ in delicate), key=LEVELS.index)
+            hidden = [is_hidden for level, is_hidden in delicate if is_sensitive(level)]
+            if hidden and all(hidden):
+                covered.add(output.casefold())
+    said = {**{c.name: c.classification for c in model.columns if c.classification}, **model.security.classification}
+    for name, level in said.items():
+        before = levels.get(name.casefold())
+        levels[name.casefold()] = level if before is None else max(level, before, key=LEVELS.index)
+    return levels, frozenset(covered)

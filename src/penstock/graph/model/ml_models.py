@@ -1,0 +1,109 @@
+"""Models of machine learning that a model's SQL asks: what they answer, and whether they can be asked at all."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
+from penstock.project import stream_project as written
+from penstock.project.parse import Project
+from penstock.project.parse_project import StreamProject
+from penstock.project.validation.declaration import Declaration
+from penstock.project.yaml.documents import PathStep
+from penstock.sql.analyze.ml_calls import ModelCall
+from penstock.sql.parse.query import Problem
+from penstock.sql.types.columns import TYPE_NAMES, spark_type
+
+
+def answer_types(model: written.Model) -> dict[str, str]:
+    """The types that `ml_outputs` declares, by model; without those that are none."""
+    found = {name: _struct_type(output) for name, output in model.ml_outputs.items()}
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def _struct_type(output: written.MlOutput) -> str | None:
+    fields = [f"`{c.name}`: {spark_type(c.type or 'STRING')}" for c in output.columns]
+    return spark_type(f"STRUCT<{', '.join(fields)}>") if fields else None
+
+
+def invalid_calls(calls: Iterable[ModelCall]) -> Iterator[Problem]:
+    """Calls that mean nothing."""
+    for call in calls:
+        hint = f"write {call.function}('{call.model or 'Model'}', column, …)"
+        if not call.model:
+            text = f"the first argument of {call.function} is the name of a model"
+            yield Problem("sql-statement", text, call.offset, hint, call.function)
+        elif not call.arguments:
+            text = f"{call.function} gives `{call.model}` nothing to look at"
+            yield Problem("sql-statement", text, call.offset, hint, call.model)
+
+
+def unavailable_calls(calls: Iterable[ModelCall], known: Collection[str]) -> Iterator[Problem]:
+    """Calls that are sound, but cannot be run here. `known` are the models that `runtime.ml` has."""
+    for call in calls:
+        if call.as_table:
+            text = f"{call.function} cannot run as a table"
+            hint = f"call it in the SELECT: {call.function}('{call.model}', …) AS prediction"
+            yield Problem("sql-unsupported", text, call.offset, hint, call.function)
+        elif call.model and call.model not in known:
+            text = f"{call.function} cannot run here: `runtime.ml` has no model `{call.model}`"
+            close = nearest(call.model, known)
+            hint = f"did you mean `{close}`? If not, " if close else ""
+            hint += f"add `runtime: {{ml: {{models: {{{call.model}: {{path: …}}}}}}}}`"
+            yield Problem("sql-unsupported", text, call.offset, hint, call.function)
+
+
+def output_notes(declared: Declaration[written.Model], calls: Collection[ModelCall]) -> Iterator[Diagnostic]:
+    """What is wrong with `ml_outputs`: types that are none, and models that the SQL does not ask."""
+    asked = {call.model for call in calls}
+    for name, output in declared.value.ml_outputs.items():
+        for position, column in enumerate(output.columns):
+            if column.type is not None and spark_type(column.type) is None:
+                place = _type_steps(declared, name, position, column.name)
+                word = column.type.partition("(")[0].partition("<")[0].upper()
+                text, hint = f"`{column.type}` is not a type", did_you_mean(word, TYPE_NAMES, otherwise="types")
+                origin, path = declared.origin_of(*place), declared.label_of(*place)
+                yield Diagnostic("unknown-column-type", text, origin, path, hint)
+        if asked and name not in asked:
+            text, hint = f"the SQL asks no model `{name}`", did_you_mean(name, asked, otherwise="it asks")
+            origin, path = declared.document.origin(*declared.path, "ml_outputs", name, key=True), declared.label
+            yield Diagnostic("no-effect", text, origin, f"{path}.ml_outputs.{name}", hint, Severity.WARNING)
+
+
+def _type_steps(declared: Declaration[written.Model], name: str, position: int, column: str) -> tuple[PathStep, ...]:
+    """Where the type of an answer's column was written: there is a short form and a long one."""
+    is_long = "columns" in declared.raw["ml_outputs"][name]
+    return ("ml_outputs", name, "columns", position, "type") if is_long else ("ml_outputs", name, column)
+
+
+# Files, before linking
+
+_CHUNK: Final = 1 << 20
+
+
+def model_files(project: Project, root: Path) -> tuple[Mapping[str, str], list[Diagnostic]]:
+    """What the files of `runtime.ml` hold, as a digest by model; those that are not there are pointed out."""
+    digests: dict[str, str] = {}
+    notes: list[Diagnostic] = []
+    if not isinstance(project, StreamProject):
+        return digests, notes
+    runtime = project.runtime_section
+    for name, model in runtime.value.ml.models.items():
+        try:
+            digests[name] = _digest(root / model.path)
+        except OSError as error:
+            place = ("ml", "models", name, "path")
+            text = f"`{model.path}` cannot be read: {error.strerror}"
+            origin, path = runtime.origin_of(*place), runtime.label_of(*place)
+            hint = "the path begins at the directory of the project"
+            notes.append(Diagnostic("ml-model-missing", text, origin, path, hint, Severity.WARNING, {"model": name}))
+    return digests, notes
+
+
+def _digest(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as opened:
+        while chunk := opened.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()[:16]

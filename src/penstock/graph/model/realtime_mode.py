@@ -1,0 +1,114 @@
+"""Which queries Spark's real-time mode takes, and its asynchronous progress, and why they do not take the others.
+
+Spark 4.2 has a list of what its real-time mode takes: Kafka as source and sink, and operators that keep no state, move
+no rows between tasks and run in the JVM. Anything else ends the query when it starts. Asynchronous progress is for
+Kafka as sink, and for queries without state.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from penstock.errors import Diagnostic, Severity
+from penstock.graph.graph import Node
+from penstock.graph.model.changelog_mode import is_lookup_table
+from penstock.project import stream_project as written
+from penstock.project.validation.declaration import Declaration
+from penstock.sql.parse.query import tables
+
+REALTIME: Final = "real-time mode"
+ASYNC_PROGRESS: Final = "asynchronous progress"
+_SHORTEST_MS: Final = 5_000
+_PLACE: Final = ("advanced", "spark", "trigger")
+_ASYNC_PLACE: Final = ("advanced", "spark", "async_progress")
+
+
+def realtime_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
+    """Every reason why the query of a model cannot run in real-time mode; `kafka` is whether topics are Kafka's.
+
+    Views that the query reads are part of it.
+    """
+    return tuple(_realtime_reasons(node, nodes, kafka=kafka))
+
+
+def async_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
+    """Every reason why the progress of a model's query cannot be kept while it goes on."""
+    assert isinstance(node.element, written.Model)
+    realtime = node.element.advanced.spark.trigger == "realtime"
+    own = ("real-time mode keeps progress in a way of its own",) if realtime else ()
+    within = list(_query_nodes(node, nodes))
+    return (*_system_obstacles(node, kafka=kafka), *own, *_state_obstacles(within), *_lookup_obstacles(within, nodes))
+
+
+def _system_obstacles(node: Node, *, kafka: bool) -> Iterator[str]:
+    if not kafka:
+        yield "its topics are directories, and only those of Kafka can be read and written so"
+    if isinstance(node.element, written.Model) and not node.has_topic and node.element.advanced.connector:
+        yield f"it writes with `{node.element.advanced.connector.type}`, and not into a topic"
+
+
+def _state_obstacles(within: Iterable[Node]) -> Iterator[str]:
+    for operator in dict.fromkeys(name for part in within for name in part.operators):
+        yield f"{operator} keeps state"
+
+
+def _lookup_obstacles(within: Iterable[Node], nodes: Mapping[str, Node]) -> Iterator[str]:
+    for name in dict.fromkeys(name for part in within for name in _read_names(part)):
+        if (read := nodes.get(name)) is not None and is_lookup_table(read):
+            yield f"it looks rows up in `{read.name}`, which is looked at before each batch"
+
+
+def _realtime_reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
+    yield from _system_obstacles(node, kafka=kafka)
+    if isinstance(node.element, written.Model):
+        interval = node.element.advanced.spark.checkpoint_interval_ms
+        if interval is not None and interval < _SHORTEST_MS:
+            yield f"`checkpoint_interval_ms` is {interval}, and must be at least {_SHORTEST_MS}"
+    within = list(_query_nodes(node, nodes))
+    yield from _state_obstacles(within)
+    yield from _lookup_obstacles(within, nodes)
+    if any(part.asks for part in within):
+        yield "it asks a model of machine learning, which runs in Python"
+    reads = Counter(name for part in within for name in _read_names(part) if not _is_view(nodes.get(name)))
+    for name in (name for name, count in reads.items() if count > 1):
+        yield f"it reads `{name.partition('.')[2]}` more than once"
+
+
+def trigger_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """What is to be said about a model's trigger."""
+    origin, path = declared.origin_of(*_PLACE), declared.label_of(*_PLACE)
+    if reasons:
+        text = f"`{node.name}` cannot run in real-time mode: {'; '.join(reasons)}"
+        hint = "leave `trigger` out to run as fast as batches go"
+        yield Diagnostic("realtime-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
+    if _is_view(node) and declared.value.advanced.spark.trigger is not None:
+        text, hint = "a view has no query of its own", "set it on the models that read it"
+        yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "trigger"})
+
+
+def async_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """What is to be said about progress that is to be kept while a model's query goes on."""
+    origin, path = declared.origin_of(*_ASYNC_PLACE), declared.label_of(*_ASYNC_PLACE)
+    if _is_view(node):
+        text, hint = "a view has no query of its own", "set it on the models that read it"
+        yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "async_progress"})
+    elif reasons:
+        text = f"the progress of `{node.name}` cannot be kept while it goes on: {'; '.join(reasons)}"
+        hint = "leave `async_progress` out: progress is kept after every batch"
+        yield Diagnostic("async-progress-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
+
+
+def _query_nodes(node: Node, nodes: Mapping[str, Node]) -> Iterator[Node]:
+    """The model and the views that are part of its query, as often as they are read."""
+    yield node
+    for name in _read_names(node):
+        if (read := nodes.get(name)) is not None and _is_view(read):
+            yield from _query_nodes(read, nodes)
+
+
+def _read_names(node: Node) -> list[str]:
+    return [table.name for table in tables(node.query)] if node.query is not None else list(node.inputs)
+
+
+def _is_view(node: Node | None) -> bool:
+    return node is not None and node.materialized == "virtual_topic"

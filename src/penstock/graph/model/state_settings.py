@@ -1,0 +1,45 @@
+"""What is to be said about the settings of a model's state: how long it is kept, and where."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from penstock.errors import Diagnostic, Severity
+from penstock.graph.graph import Node
+from penstock.project import stream_project as written
+from penstock.project.validation.declaration import Declaration
+from penstock.sql.analyze.analysis import QueryAnalysis
+
+SHORT_MS: Final = 1000
+"""Batches come about once a second: state that is kept for less is as good as none."""
+_JOB: Final = ("advanced", "spark")
+
+
+def state_notes(declared: Declaration[written.Model], node: Node, found: QueryAnalysis) -> Iterator[Diagnostic]:
+    """Settings without effect, and one that is hardly meant. A query that cannot run is told so elsewhere."""
+    if not found.sound or found.problems or node.hindrances:
+        return
+    job = declared.value.advanced.spark
+    if job.state_ttl_ms is not None and not found.keyed:
+        why = "state of a window, or of a join within a time, goes by the watermark"
+        text = f"this changes nothing: {why if node.stateful else 'the query keeps no state'}"
+        yield _note(declared, "state_ttl_ms", "no-effect", text, "take it out", Severity.INFO)
+    elif job.state_ttl_ms is not None and job.state_ttl_ms < SHORT_MS:
+        text = f"state is kept for {job.state_ttl_ms} ms only"
+        hint = "the number is in milliseconds: 3600000 is an hour"
+        yield _note(declared, "state_ttl_ms", "state-ttl-short", text, hint, Severity.WARNING)
+    is_view = node.materialized == "virtual_topic"
+    for field in ("parallelism", "state_backend"):
+        if is_view and getattr(job, field) is not None:
+            text, hint = "a view has no query of its own", "set it on the models that read it"
+            yield _note(declared, field, "no-effect", text, hint, Severity.WARNING)
+    if node.keyed and not is_view and job.state_backend == "hashmap":
+        text = "the state of this query can only be kept in RocksDB, and is kept there"
+        yield _note(declared, "state_backend", "no-effect", text, "write `rocksdb`, or take it out", Severity.WARNING)
+
+
+def _note(
+    declared: Declaration[written.Model], field: str, code: str, text: str, hint: str, severity: Severity
+) -> Diagnostic:
+    place = (*_JOB, field)
+    origin, path = declared.origin_of(*place), declared.label_of(*place)
+    return Diagnostic(code, text, origin, path, hint, severity, {"field": field})

@@ -1,0 +1,83 @@
+"""The topics of a project: what they may be called, and who writes them."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from penstock.clients.rows.topic_names import TOPIC_NAME
+from penstock.errors import Diagnostic
+from penstock.graph.graph import Node, TopicSettings
+from penstock.project import stream_project as written
+from penstock.project.parse_project import StreamProject
+from penstock.project.validation.declaration import Declaration
+
+TopicElement: TypeAlias = Declaration[written.Source] | Declaration[written.Model]
+NAME_HINT: Final = "use letters, digits, `.`, `_` and `-`, at most 249 of them"
+
+
+def check_topic_name(declared: TopicElement) -> list[Diagnostic]:
+    name, field = declared.value.topic, _naming_field(declared)
+    if re.fullmatch(TOPIC_NAME, name):
+        return []
+    text = f"`{name}` cannot be a topic"
+    path = ".".join([declared.label, *field])
+    return [Diagnostic("invalid-value", text, declared.origin_of(*field), path, NAME_HINT)]
+
+
+def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Diagnostic]:
+    """A topic has one writer: a model, or somebody outside."""
+    writers: dict[str, TopicElement] = {}
+    for source in project.sources:
+        writers.setdefault(source.value.topic, source)
+    clashes = []
+    for model in project.models:
+        node = nodes.get(f"model.{model.value.name}")
+        if node is None or node.topic is None:
+            continue
+        topic, field = node.topic.name, _naming_field(model)
+        if (first := writers.setdefault(topic, model)) is not model:
+            text = f"the topic `{topic}` is written by {first.label} already"
+            hint = "give it another name with `advanced: {topic: {name: …}}`"
+            path = ".".join([model.label, *field])
+            params = {"name": topic}
+            clashes.append(Diagnostic("duplicate-name", text, model.origin_of(*field), path, hint, params=params))
+    return clashes
+
+
+def schema_clashes(project: StreamProject) -> list[Diagnostic]:
+    """A subject has one schema."""
+    first: dict[str, Declaration[written.Source]] = {}
+    clashes = []
+    for source in project.sources:
+        schema = source.value.schema_
+        if schema is None or schema.definition is None:
+            continue
+        subject = source.value.subject
+        other = first.setdefault(subject, source).value.schema_
+        if other is not None and other.definition != schema.definition:
+            text = f"the subject `{subject}` has another schema in {first[subject].label}"
+            origin, path = source.origin_of("schema"), source.label_of("schema")
+            clashes.append(Diagnostic("duplicate-name", text, origin, path, params={"name": subject}))
+    return clashes
+
+
+def topic_settings(model: written.Model, defaults: written.Defaults) -> TopicSettings:
+    """The topic of a model; what it does not say comes from the defaults for models, then from those for topics."""
+    own, weaker, weakest = model.advanced.topic, defaults.models.topic, defaults.topic
+
+    def first(*values: int | None) -> int | None:
+        return next((value for value in values if value is not None), None)
+
+    return TopicSettings(
+        model.topic,
+        first(own.partitions, weaker.partitions, weakest.partitions),
+        first(own.replication_factor, weaker.replication_factor, weakest.replication_factor),
+        {**weakest.config, **weaker.config, **own.config},
+    )
+
+
+def _naming_field(declared: TopicElement) -> tuple[str, ...]:
+    """The field that gives the topic its name."""
+    if isinstance(declared.value, written.Source):
+        return ("topic",)
+    return ("name",) if declared.value.advanced.topic.name is None else ("advanced", "topic", "name")

@@ -1,0 +1,1 @@
+"""Links the pipeline format, and checks a pipeline as a whole."""

@@ -1,0 +1,155 @@
+"""Sources of a project as nodes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from penstock.clients.registry.columns import columns_of
+from penstock.errors import Diagnostic, did_you_mean
+from penstock.graph.analysis import match_spelling, missing_key
+from penstock.graph.graph import EventTimeColumn, Node
+from penstock.graph.model.topics import check_topic_name
+from penstock.project import stream_project as written
+from penstock.project.runtime import Runtime
+from penstock.project.validation.declaration import Declaration
+from penstock.project.validation.mistakes import is_cut_type
+from penstock.row_columns import OP
+from penstock.sql.types.columns import TIME_TYPES, TYPE_NAMES, Column, Columns, spark_type
+
+
+def source_node(
+    declared: Declaration[written.Source], schemas: Mapping[str, Columns], defaults: written.Defaults
+) -> tuple[Node, list[Diagnostic]]:
+    source = declared.value
+    diagnostics = check_topic_name(declared)
+    node_id = f"source.{source.name}"
+    from_schema, notes = _schema_columns(declared)
+    columns, further = _row_columns(declared, from_schema or schemas.get(node_id))
+    diagnostics += [*notes, *further]
+    if source.columns and source.has_schema and node_id in schemas:
+        diagnostics += _schema_mismatches(declared, schemas[node_id])
+    if source.key and columns:
+        columns = tuple(column for column in columns if column.name != OP)  # each of its rows has it anyhow
+    key = match_spelling(source.key, columns)
+    event_time = written_time = None
+    if source.event_time is not None:
+        event_time = EventTimeColumn.said(source.event_time.column, source.event_time)
+        names = [c.name for c in columns or ()]
+        written_time = next((c.type for c in columns or () if c.name == event_time.column), None)
+        columns = columns and tuple(_to_timestamp(c) if c.name == event_time.column else c for c in columns)
+        if names and event_time.column not in names:
+            text, hint = f"the source has no column `{event_time.column}`", did_you_mean(event_time.column, names)
+            origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
+            diagnostics.append(Diagnostic("event-time-missing", text, origin, path, hint))
+        kind = next((c.type for c in columns or () if c.name == event_time.column), None)
+        if kind not in TIME_TYPES:
+            text = f"`{event_time.column}` is of type {kind}, which is no time"
+            hint = "an event time is TIMESTAMP, DATE, text, or BIGINT with milliseconds since 1970"
+            origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
+            diagnostics.append(Diagnostic("event-time-type", text, origin, path, hint, params={"type": str(kind)}))
+    node = Node(
+        node_id,
+        "source",
+        source.name,
+        source,
+        declared.origin,
+        columns=columns,
+        key=key,
+        flow="changes" if key else "rows",
+        change_key=key,
+        event_time=event_time,
+        written_time=written_time,
+        on_error=source.on_error or defaults.on_error,
+        classification={c.name.casefold(): c.classification for c in source.columns if c.classification},
+        owner=source.owner,
+        tags=source.tags,
+        description=source.description,
+    )
+    origin, path = declared.origin_of("key"), declared.label_of("key")
+    return node, [*diagnostics, *missing_key(key, node, origin, path)]
+
+
+def _row_columns(
+    declared: Declaration[written.Source], known: Columns | None
+) -> tuple[Columns | None, list[Diagnostic]]:
+    """The columns of a row; `known` are those of its schema, or of its files.
+
+    A list without any type describes some columns, and does not say which there are. In a list with types, a column
+    without one has that of the schema; without a schema it is text.
+    """
+    source = declared.value
+    listed, diagnostics = declared_columns(declared, None if source.has_schema else "STRING")
+    if listed is None:
+        return known, diagnostics
+    clocks = tuple(column for column in listed if column.name in source.clocks)
+    if not source.has_row_columns:
+        return known and (*known, *clocks), diagnostics
+    types = {column.name: column.type for column in known or () if source.has_schema}
+    return tuple(replace(column, type=column.type or types.get(column.name)) for column in listed), diagnostics
+
+
+def unreadable_formats(
+    sources: Iterable[Declaration[written.Source]], nodes: Mapping[str, Node], runtime: Runtime
+) -> Iterator[Diagnostic]:
+    """Sources whose records nobody here can read, and that some model reads from Kafka."""
+    read = {name for node in nodes.values() if node.materialized != "virtual_topic" for name in node.inputs}
+    for declared in sources:
+        schema = declared.value.schema_
+        if schema is None or schema.format != "protobuf" or runtime.kafka is None:
+            continue
+        if f"source.{declared.value.name}" in read:
+            at = ("schema", "format")
+            text = "records in Protobuf cannot be read here, only Avro and JSON"
+            hint = "let a connector write them as Avro; a pipeline with `data_format: raw` hands the bytes on"
+            params = {"format": schema.format}
+            yield Diagnostic(
+                "format-unsupported", text, declared.origin_of(*at), declared.label_of(*at), hint, params=params
+            )
+
+
+def declared_columns(
+    declared: Declaration[written.Source] | Declaration[written.Model], default: str | None
+) -> tuple[Columns | None, list[Diagnostic]]:
+    """The columns that an element declares, as Spark knows their types; None if it declares none."""
+    diagnostics: list[Diagnostic] = []
+    columns: list[Column] = []
+    for position, column in enumerate(declared.value.columns):
+        kind = spark_type(column.type) if column.type is not None else default
+        kind = "TIMESTAMP" if column.proctime else kind
+        if kind is None and column.type is not None:
+            origin = declared.origin_of("columns", position, "type")
+            path = f"{declared.label}.columns.{column.name}.type"
+            text = f"`{column.type}` is not a type"
+            hint = did_you_mean(column.type.partition("(")[0].partition("<")[0].upper(), TYPE_NAMES, otherwise="types")
+            if is_cut_type(column.type):
+                hint = "its end is missing: quote the type, for inside of {} a comma begins another field"
+            diagnostics.append(Diagnostic("unknown-column-type", text, origin, path, hint))
+        columns.append(Column(column.name, kind))
+    return tuple(columns) or None, diagnostics
+
+
+def _schema_columns(declared: Declaration[written.Source]) -> tuple[Columns | None, list[Diagnostic]]:
+    schema = declared.value.schema_
+    if schema is None or schema.definition is None:
+        return None, []
+    try:
+        return columns_of(schema.definition, schema.format or "avro"), []
+    except ValueError as error:
+        origin, path = declared.origin_of("schema", "definition"), declared.label_of("schema", "definition")
+        return None, [Diagnostic("invalid-value", str(error), origin, path, "see `schema.format`")]
+
+
+def _schema_mismatches(declared: Declaration[written.Source], known: Columns) -> list[Diagnostic]:
+    """Columns that are declared, but not in the schema that the source refers to."""
+    names = [c.name for c in known]
+    found = []
+    for position, column in enumerate(declared.value.columns):
+        if column.name not in names and not column.proctime:
+            text, hint = f"the schema has no column `{column.name}`", did_you_mean(column.name, names)
+            origin, path = declared.origin_of("columns", position, "name"), declared.label_of("columns", position)
+            found.append(Diagnostic("contract-broken", text, origin, path, hint, params={"column": column.name}))
+    return found
+
+
+def _to_timestamp(column: Column) -> Column:
+    """An event time is a timestamp: text, numbers and days are made into one when they are read."""
+    return Column(column.name, "TIMESTAMP") if column.type in (None, "STRING", "BIGINT", "INT", "DATE") else column

@@ -1,0 +1,139 @@
+"""Calls of an aggregate that fit into a few numbers or one value a key: columns of the table of keys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.keyed.arrow.arrays import Flags, Ints, normalize_floats, null_where, numbers, take_rows, valid_flags
+from penstock.keyed.arrow.sort_order import extremes, ordinals
+from penstock.keyed.arrow.sums import add_doubles, double_sums, sum_type, whole_sums
+from penstock.keyed.operators import AggregateCall
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """Rows that are new in a turn: the key of each as a number below `size`, whether it comes or goes, when it came."""
+
+    owners: Ints
+    size: int
+    signs: Ints | None = None
+    arrival: Ints | None = None
+
+    def where(self, mask: Flags) -> "NewRows":
+        """Some of the rows."""
+        signs = None if self.signs is None else self.signs[mask]
+        return NewRows(self.owners[mask], self.size, signs, None if self.arrival is None else self.arrival[mask])
+
+    def counted(self) -> Ints:
+        """How many rows came for each key, those that go taken off."""
+        if self.signs is None:
+            return np.bincount(self.owners, minlength=self.size)
+        return np.bincount(self.owners, weights=self.signs, minlength=self.size).astype(np.int64)
+
+
+class Fold(Protocol):
+    """How a call is kept. The old columns have a value for each key, null for new keys."""
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """The types of its columns."""
+
+    def fold(self, old: Sequence[pa.Array], argument: pa.Array, rows: NewRows) -> list[pa.Array]:
+        """The columns after the new rows; the argument has no nulls."""
+
+    def result(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """What the call gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountFold:
+    """COUNT: how many."""
+
+    types: tuple[pa.DataType, ...] = (pa.int64(),)
+
+    def fold(self, old: Sequence[pa.Array], argument: pa.Array, rows: NewRows) -> list[pa.Array]:
+        return [pa.array(numbers(old[0]) + rows.counted())]
+
+    def result(self, columns: Sequence[pa.Array]) -> pa.Array:
+        return columns[0]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSum:
+    """SUM of whole numbers or decimals: the sum, and how many values are in it."""
+
+    type: pa.DataType
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return self.type, pa.int64()
+
+    def fold(self, old: Sequence[pa.Array], argument: pa.Array, rows: NewRows) -> list[pa.Array]:
+        values = argument.cast(self.type)
+        total = whole_sums(old[0], values, rows.owners, rows.signs)
+        return [total, pa.array(numbers(old[1]) + rows.counted())]
+
+    def result(self, columns: Sequence[pa.Array]) -> pa.Array:
+        return null_where(columns[0], numbers(columns[1]) <= 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleSum:
+    """SUM of doubles: the sum of the finite values as two doubles; how many are NaN, infinite either way; how many."""
+
+    types: tuple[pa.DataType, ...] = (pa.float64(), pa.float64(), pa.int64(), pa.int64(), pa.int64(), pa.int64())
+
+    def fold(self, old: Sequence[pa.Array], argument: pa.Array, rows: NewRows) -> list[pa.Array]:
+        values = numbers(argument).astype(np.float64, copy=False)
+        high, low, *odd = (numbers(array) for array in old[:5])
+        finite = np.isfinite(values)
+        if not finite.all():
+            kinds = np.isnan(values), values == np.inf, values == -np.inf
+            odd = [count + rows.where(kind).counted() for count, kind in zip(odd, kinds, strict=True)]
+        some, kept = rows.where(finite), values[finite]
+        more = double_sums(kept if some.signs is None else kept * some.signs, some.owners, rows.size)
+        high, low = add_doubles(high, low, *more)
+        return [pa.array(part) for part in (high, low, *odd, numbers(old[5]) + rows.counted())]
+
+    def result(self, columns: Sequence[pa.Array]) -> pa.Array:
+        total, _, nan, above, below, count = (numbers(array) for array in columns)
+        if nan.any() or above.any() or below.any():
+            total = np.where(above > 0, np.inf, np.where(below > 0, -np.inf, total))
+            total = np.where((nan > 0) | ((above > 0) & (below > 0)), np.nan, total)
+        return pa.array(total, mask=count <= 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """MIN and MAX of rows that never go: the value so far."""
+
+    type: pa.DataType
+    largest: bool
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return (self.type,)
+
+    def fold(self, old: Sequence[pa.Array], argument: pa.Array, rows: NewRows) -> list[pa.Array]:
+        known = np.flatnonzero(valid_flags(old[0]))
+        values = pa.concat_arrays([old[0].take(pa.array(known)), normalize_floats(argument)])
+        owners = np.concatenate([known, rows.owners])
+        return [take_rows(values, extremes(ordinals(values), owners, rows.size, self.largest))]
+
+    def result(self, columns: Sequence[pa.Array]) -> pa.Array:
+        return columns[0]
+
+
+def sum_fold(argument: pa.DataType) -> WholeSum | DoubleSum:
+    """How sums of values of a type are kept."""
+    return DoubleSum() if pa.types.is_floating(argument) else WholeSum(sum_type(argument))
+
+
+def call_fold(call: AggregateCall, argument: pa.DataType | None) -> Fold:
+    """How a call is kept that does not need the values themselves."""
+    if call.function == "count" or argument is None:
+        return CountFold()
+    return sum_fold(argument) if call.function == "sum" else Extreme(argument, call.function == "max")

@@ -1,0 +1,43 @@
+"""Rows that are sorted by key: where the rows of each key begin and end."""
+
+import numpy as np
+
+from penstock.keyed.arrow.arrays import Flags, Ints
+
+
+def first_flags(keys: Ints) -> Flags:
+    """Which rows are the first of their key."""
+    flags = np.ones(len(keys), bool)
+    flags[1:] = keys[1:] != keys[:-1]
+    return flags
+
+
+def last_flags(keys: Ints) -> Flags:
+    """Which rows are the last of their key."""
+    return np.append(first_flags(keys)[1:], True)[: len(keys)]
+
+
+def stretch_starts(first: Flags) -> Ints:
+    """For each row the place of the first of its stretch; `first` says which rows begin one."""
+    return np.asarray(np.flatnonzero(first)[np.cumsum(first) - 1])
+
+
+def stretch_ends(first: Flags) -> Ints:
+    """For each row the place behind the last of its stretch."""
+    return np.asarray(np.append(np.flatnonzero(first), len(first))[np.cumsum(first)])
+
+
+def places_within(keys: Ints) -> Ints:
+    """The place of each row among those of its key, from 0."""
+    return np.arange(len(keys)) - stretch_starts(first_flags(keys))
+
+
+def survivors(pairs: Ints, size: int, there: int, old: int, arrival: Ints) -> Ints:
+    """The rows that are left of the first `there`, when each of the others takes one like it away.
+
+    New rows, which come after the first `old`, go before old ones: what came and went in one turn was never there.
+    """
+    takes = np.bincount(pairs[there:], minlength=size)
+    order = np.lexsort((arrival, np.arange(there) < old, pairs[:there]))
+    sorted_pairs = pairs[:there][order]
+    return np.sort(order[places_within(sorted_pairs) >= takes[sorted_pairs]])

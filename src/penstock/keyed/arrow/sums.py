@@ -1,0 +1,128 @@
+"""Sums by code that do not depend on the order of the rows: whole numbers and decimals exactly, doubles very nearly."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.keyed.arrow.arrays import Flags, Ints, NumberArray, numbers
+
+LIMB = np.int64(2**32 - 1)
+FOLDS = 3
+
+
+class SumOverflow(ArithmeticError):
+    """A sum has no room in its type, which is `kind` in SQL; `place` is which."""
+
+    def __init__(self, place: int, type_: pa.DataType) -> None:
+        is_decimal = pa.types.is_decimal(type_)
+        self.place, self.kind = place, f"DECIMAL({type_.precision}, {type_.scale})" if is_decimal else "BIGINT"
+        super().__init__(f"sum number {place} has no room in {self.kind}")
+
+
+@contextmanager
+def name_overflow_key(keys: Sequence[pa.Array]) -> Iterator[None]:
+    """A sum that overflows says whose it is; each of the keys has a value for every sum."""
+    try:
+        yield
+    except SumOverflow as error:
+        key = ", ".join(str(array[error.place].as_py()) for array in keys)
+        raise ArithmeticError(f"a sum of the key ({key}) has no room in {error.kind}") from None
+
+
+def sum_type(kind: pa.DataType) -> pa.DataType:
+    """The type of sums of values of a type."""
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(min(38, kind.precision + 10), kind.scale)
+    return pa.float64() if pa.types.is_floating(kind) else pa.int64()
+
+
+def whole_sums(old: pa.Array, values: pa.Array, owners: Ints, signs: Ints | None) -> pa.Array:
+    """The old sums and the values of each owner: int64 or decimals of one scale, with no nulls among the values."""
+    totals = split_limbs(old)
+    for total, limb in zip(totals, split_limbs(values), strict=True):
+        np.add.at(total, owners, limb if signs is None else limb * signs)
+    return combine_limbs(totals, old.type)
+
+
+def split_limbs(array: pa.Array) -> list[Ints]:
+    """Whole numbers or decimals in limbs of 32 bits, the lowest first, 0 for null; the sign is in the highest.
+
+    Sums of limbs have room for 2,000,000,000 rows.
+    """
+    if pa.types.is_decimal(array.type):
+        array = array.fill_null(0) if array.null_count else array
+        words = np.frombuffer(array.buffers()[1] or b"", np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+        parts = [words[::2], words[1::2]]
+    else:
+        parts = [numbers(array)]
+    found = [limb for part in parts for limb in (part & LIMB, (part >> 32) & LIMB)]
+    return [*found[:-1], parts[-1] >> 32]
+
+
+def combine_limbs(totals: list[Ints], kind: pa.DataType) -> pa.Array:
+    """The numbers of sums of limbs, which are changed by it."""
+    for low, high in pairwise(totals):
+        high += low >> 32
+        low &= LIMB
+    _check_overflow((totals[-1] < -(2**31)) | (totals[-1] >= 2**31), kind)
+    words = np.stack([low | (high << 32) for low, high in zip(totals[::2], totals[1::2], strict=True)], axis=1)
+    result = pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(np.ascontiguousarray(words))])
+    if pa.types.is_decimal(kind):
+        _check_decimals(result)
+    return result
+
+
+def double_sums(values: NumberArray, owners: Ints, size: int) -> tuple[NumberArray, NumberArray]:
+    """The sums of finite doubles, as two doubles each, of which the first is the sum rounded.
+
+    Each value is cut at bits that depend on the largest value and the number of values of its owner only, so that the
+    sums of the pieces are exact in any order of the rows.
+    """
+    largest = np.zeros(size)
+    np.maximum.at(largest, owners, np.abs(values))
+    _, exponent = np.frexp(largest)
+    _, spread = np.frexp(np.bincount(owners, minlength=size).astype(np.float64))
+    if (exponent + spread).max(initial=0) > 1020:
+        order = np.lexsort((values, owners))
+        return np.bincount(owners[order], weights=values[order], minlength=size), np.zeros(size)
+    high, low = np.zeros(size), np.zeros(size)
+    for _ in range(FOLDS):
+        cut = np.ldexp(1.5, exponent + spread + 1)[owners]
+        piece = (values + cut) - cut
+        values = values - piece
+        high, low = add_doubles(high, low, np.bincount(owners, weights=piece, minlength=size), np.zeros(size))
+        exponent = exponent + spread + 1 - 53
+    return high, low
+
+
+def add_doubles(
+    high: NumberArray, low: NumberArray, more: NumberArray, rest: NumberArray
+) -> tuple[NumberArray, NumberArray]:
+    """Two numbers of two doubles each, added."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = high + more
+        part = total - high
+        error = (high - (total - part)) + (more - part) + (low + rest)
+        error = np.where(np.isfinite(total), error, 0.0)
+        result = total + error
+        return result, np.where(np.isfinite(result), error - (result - total), 0.0)
+
+
+def _check_overflow(overflows: Flags, kind: pa.DataType) -> None:
+    if overflows.any():
+        raise SumOverflow(int(np.flatnonzero(overflows)[0]), kind)
+
+
+def _check_decimals(array: pa.Array) -> None:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        words = np.frombuffer(array.buffers()[1], np.int64)
+        exact = [
+            (int(high) << 64) + (int(low) & (2**64 - 1)) for low, high in zip(words[::2], words[1::2], strict=True)
+        ]
+        _check_overflow(np.array([abs(value) >= 10**array.type.precision for value in exact]), array.type)
+        raise

@@ -1,0 +1,45 @@
+"""When rows are: late, waiting or due by the watermark. Times are microseconds here."""
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.keyed.arrow.arrays import Flags, Ints
+from penstock.keyed.kernel import Clock
+
+
+def micros(table: pa.Table, name: str) -> Ints:
+    """A column of timestamps as numbers."""
+    return np.asarray(table.column(name).cast(pa.int64()).to_numpy())
+
+
+def due_flags(times: Ints, clock: Clock) -> Flags:
+    """Which times the watermark has reached."""
+    if clock.watermark_ms is None:
+        return np.zeros(len(times), bool)
+    return times <= clock.watermark_ms * 1000
+
+
+def drop_late(table: pa.Table, name: str, clock: Clock, after: int = 0) -> pa.Table:
+    """The new rows that are not late, with so much time after their own. One without a time is late for ever."""
+    table = drop_untimed(table, name)
+    late = due_flags(micros(table, name) + after, clock)
+    return table.filter(pa.array(~late)) if late.any() else table
+
+
+def drop_untimed(table: pa.Table, name: str) -> pa.Table:
+    """The rows that have a time."""
+    column = table.column(name)
+    return table.filter(column.is_valid()) if column.null_count else table
+
+
+def wake_ms(times: Ints) -> int | None:
+    """The watermark that the first of these times waits for."""
+    return -(-int(times.min()) // 1000) if len(times) else None
+
+
+def key_times(codes: Ints, times: Ints, steps: Ints) -> Ints:
+    """Keys and times as single numbers that sort by key, then time; `steps` are the times that count, sorted.
+
+    A time between two steps has the number of the earlier one; before the first step it is behind the key before.
+    """
+    return codes * len(steps) + np.searchsorted(steps, times, side="right") - 1

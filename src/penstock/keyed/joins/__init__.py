@@ -1,0 +1,1 @@
+"""The kernels of joins: of changelogs, within an interval, and with the version valid at a time."""

@@ -1,0 +1,158 @@
+"""The join of two sides whose rows are kept until a time of their own.
+
+State: `left` and `right` are the rows of each side that can still find a partner, with whether they have found one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.keyed.arrow.arrays import Flags, Ints, numbers, take_rows, valid_flags
+from penstock.keyed.arrow.codes import shared_codes
+from penstock.keyed.arrow.expiry import drop_expired
+from penstock.keyed.arrow.tables import column, concat, non_null_flags, pick_columns, unique_names
+from penstock.keyed.arrow.times import drop_late, due_flags, wake_ms
+from penstock.keyed.kernel import Clock, KernelResult, StateTables
+from penstock.keyed.operators import IntervalJoin
+from penstock.row_columns import NOW
+
+FOUND: Final = "_found"
+"""Whether a row has found a partner."""
+_SIGNS: Final = {
+    "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal, "=": pc.equal
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalJoinKernel:
+    """`schemas` are those of the left and the right rows, as they come."""
+
+    operator: IntervalJoin
+    schemas: tuple[pa.Schema, ...]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return ("left", "right")
+
+    @property
+    def output(self) -> pa.Schema:
+        told = self.operator
+        left = zip(told.left_out, told.left_columns, strict=True)
+        right = zip(told.right_out, told.right_columns, strict=True)
+        return pa.schema(
+            [pa.field(out, self.schemas[0].field(name).type) for out, name in left]
+            + [pa.field(out, self.schemas[1].field(name).type) for out, name in right]
+        )
+
+    def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
+        told = self.operator
+        left, right = (self._build_side(i, state, inputs[i], clock) for i in (0, 1))
+        (left_codes, right_codes), _ = shared_codes([(left.rows, told.left_key), (right.rows, told.right_key)])
+        left_able = non_null_flags(left.rows, told.left_key)
+        right_able = non_null_flags(right.rows, told.right_key)
+        lefts, rights = _pairs(
+            (np.flatnonzero(left_able & left.new), left_codes), (np.flatnonzero(right_able), right_codes)
+        )
+        more_lefts, more_rights = _pairs(
+            (np.flatnonzero(left_able & ~left.new), left_codes), (np.flatnonzero(right_able & right.new), right_codes)
+        )
+        lefts, rights = np.concatenate([lefts, more_lefts]), np.concatenate([rights, more_rights])
+        fitting = self._matching_pairs(left.rows, right.rows, lefts, rights)
+        lefts, rights = lefts[fitting], rights[fitting]
+
+        found = [_set_flags(side.found, places) for side, places in ((left, lefts), (right, rights))]
+        gone = [
+            _expired_flags(side.rows, until, clock)
+            for side, until in ((left, told.left_until), (right, told.right_until))
+        ]
+        alone = [
+            np.flatnonzero(gone[i] & ~found[i]) if told.side in sides else np.zeros(0, np.int64)
+            for i, sides in enumerate((("left", "full"), ("right", "full")))
+        ]
+        lefts = np.concatenate([lefts, alone[0], np.full(len(alone[1]), -1)])
+        rights = np.concatenate([rights, np.full(len(alone[0]), -1), alone[1]])
+        staying = [_remaining_rows(side.rows, found[i], gone[i]) for i, side in enumerate((left, right))]
+        waiting = [_expiry_times(staying[i], until) for i, until in enumerate((told.left_until, told.right_until))]
+        return KernelResult(
+            state=dict(zip(self.tables, staying, strict=True)),
+            output=self._join_rows(left.rows, right.rows, lefts, rights),
+            late=left.late + right.late,
+            wake_ms=wake_ms(np.concatenate(waiting)),
+        )
+
+    def _build_side(self, place: int, state: StateTables, came: pa.Table, clock: Clock) -> "_IntervalSide":
+        told = self.operator
+        time, columns = ((told.left_time, told.left_columns), (told.right_time, told.right_columns))[place]
+        names = unique_names((*told.own[place], *columns, NOW))
+        new = pick_columns(came if time is None else drop_late(came, time, clock), names)
+        new = new.append_column(FOUND, pa.array(np.zeros(new.num_rows, bool)))
+        old = drop_expired(state.get(self.tables[place], new.slice(0, 0)), clock, told.ttl_ms)
+        rows = concat(old, new)
+        flags = np.arange(rows.num_rows) >= old.num_rows
+        return _IntervalSide(rows, flags, numbers(column(rows, FOUND)).astype(bool), came.num_rows - new.num_rows)
+
+    def _matching_pairs(self, left: pa.Table, right: pa.Table, lefts: Ints, rights: Ints) -> Flags:
+        """Which pairs meet all comparisons: nothing is more or less than null."""
+        flags = np.ones(len(lefts), bool)
+        for asked in self.operator.comparisons:
+            ours = column(left, asked.left).take(pa.array(lefts))
+            theirs = column(right, asked.right).take(pa.array(rights))
+            met = _SIGNS[asked.sign](ours, theirs).fill_null(False)
+            flags &= np.asarray(met.to_numpy(zero_copy_only=False), bool)
+        return flags
+
+    def _join_rows(self, left: pa.Table, right: pa.Table, lefts: Ints, rights: Ints) -> pa.Table:
+        """Pairs of rows by their places, where -1 is a row of nulls."""
+        columns = [take_rows(column(left, name), lefts) for name in self.operator.left_columns]
+        columns += [take_rows(column(right, name), rights) for name in self.operator.right_columns]
+        return pa.Table.from_arrays(columns, schema=self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class _IntervalSide:
+    """The rows of a side, old ones first; which of them are new, and which have a partner from before."""
+
+    rows: pa.Table
+    new: Flags
+    found: Flags
+    late: int
+
+
+def _pairs(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """Every pair of a left and a right place with the same code. A side has its places, and the codes of all rows."""
+    (lefts, left_codes), (rights, right_codes) = left, right
+    order = rights[np.argsort(right_codes[rights], kind="stable")]
+    sorted_codes = right_codes[order]
+    begin = np.searchsorted(sorted_codes, left_codes[lefts], side="left")
+    counts = np.searchsorted(sorted_codes, left_codes[lefts], side="right") - begin
+    steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(lefts, counts), order[np.repeat(begin, counts) + steps]
+
+
+def _set_flags(flags: Flags, places: Ints) -> Flags:
+    flags = flags.copy()
+    flags[places] = True
+    return flags
+
+
+def _expired_flags(rows: pa.Table, until: str | None, clock: Clock) -> Flags:
+    """Which rows can find no partner any more."""
+    if until is None:
+        return np.zeros(rows.num_rows, bool)
+    times = column(rows, until)
+    return due_flags(numbers(times.cast(pa.int64())), clock) & valid_flags(times)
+
+
+def _expiry_times(rows: pa.Table, until: str | None) -> Ints:
+    if until is None:
+        return np.zeros(0, np.int64)
+    return np.asarray(numbers(column(rows, until).drop_null().cast(pa.int64())))
+
+
+def _remaining_rows(rows: pa.Table, found: Flags, gone: Flags) -> pa.Table:
+    place = rows.column_names.index(FOUND)
+    return rows.set_column(place, FOUND, pa.array(found)).filter(pa.array(~gone))

@@ -1,0 +1,111 @@
+"""Functions over frames: for each row, a stretch of places in an array. Nothing here knows keys, times or state."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.keyed.arrow.arrays import Ints, NumberArray, null_where, numbers, take_rows, valid_flags
+from penstock.keyed.arrow.sums import combine_limbs, split_limbs, sum_type
+from penstock.keyed.operators import OverCall
+
+
+@dataclass(frozen=True, slots=True)
+class RowFrames:
+    """Where the frame of each row starts, and the place behind its end. No frame is empty."""
+
+    start: Ints
+    stop: Ints
+
+
+def call_type(call: OverCall, schema: pa.Schema) -> pa.DataType:
+    """The type that a call gives."""
+    if call.function in ("count", "row_number"):
+        return pa.int64()
+    kind = schema.field(call.argument).type
+    return sum_type(kind) if call.function == "sum" else kind
+
+
+def evaluate_frames(call: OverCall, values: pa.Array, weights: Ints, frame: RowFrames) -> pa.Array:
+    """The call for each frame. A count is the sum of weights; other functions look at the values."""
+    match call.function:
+        case "count" | "row_number":
+            return pa.array(_frame_differences(weights, frame))
+        case "sum":
+            return _sums(values, frame)
+        case "min" | "max":
+            return _extremes(values, call.function == "max", frame)
+        case "first":
+            return _first(values, frame)
+        case _:
+            return _last(values, frame)
+
+
+def _first(values: pa.Array, frame: RowFrames) -> pa.Array:
+    """The first value of each frame that is not null."""
+    known = np.flatnonzero(valid_flags(values))
+    found = np.append(known, len(values))[np.searchsorted(known, frame.start)]
+    return take_rows(values, np.where(found < frame.stop, found, -1))
+
+
+def _last(values: pa.Array, frame: RowFrames) -> pa.Array:
+    """The last value of each frame that is not null."""
+    known = np.flatnonzero(valid_flags(values))
+    found = np.append(known, -1)[np.searchsorted(known, frame.stop) - 1]
+    return take_rows(values, np.where(found >= frame.start, found, -1))
+
+
+def _frame_differences(values: Ints, frame: RowFrames) -> Ints:
+    running: Ints = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
+    return running[frame.stop] - running[frame.start]
+
+
+def _sums(values: pa.Array, frame: RowFrames) -> pa.Array:
+    """Sums without null values; null where there is no other."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        sums = pa.array(_double_sums(numbers(values), frame))
+    else:
+        sums = combine_limbs([_frame_differences(limb, frame) for limb in split_limbs(values)], kind)
+    return null_where(sums, _frame_differences(valid_flags(values).astype(np.int64), frame) == 0)
+
+
+def _double_sums(values: NumberArray, frame: RowFrames) -> NumberArray:
+    """A frame is put together of blocks whose lengths are powers of two, so that no value outside of it has a part."""
+    length, place = frame.stop - frame.start, frame.start.copy()
+    sums = np.zeros(len(length))
+    block, size = values, 1
+    with np.errstate(all="ignore"):
+        while (length >= size).any():
+            chosen = (length & size) > 0
+            sums[chosen] += block[place[chosen]]
+            place[chosen] += size
+            block = block[: max(len(block) - size, 0)] + block[size:]
+            size *= 2
+    return sums
+
+
+def _extremes(values: pa.Array, largest: bool, frame: RowFrames) -> pa.Array:
+    """The least or greatest values without nulls. NaN is greater than all numbers."""
+    order = pc.sort_indices(values).to_numpy().astype(np.int64)
+    some = len(values) - values.null_count
+    if largest:
+        order[:some] = order[:some][::-1].copy()
+    rank = np.empty(len(values), np.int64)
+    rank[order] = np.arange(len(values))
+    least = _least(rank, frame)
+    return take_rows(values, np.where(least < some, order[least], -1))
+
+
+def _least(values: Ints, frame: RowFrames) -> Ints:
+    """The least value of each frame, as that of two blocks that may overlap."""
+    length = frame.stop - frame.start
+    least = np.zeros(len(length), np.int64)
+    block, size = values, 1
+    while (length >= size).any():
+        chosen = (length >= size) & (length < 2 * size)
+        least[chosen] = np.minimum(block[frame.start[chosen]], block[frame.stop[chosen] - size])
+        block = np.minimum(block[: max(len(block) - size, 0)], block[size:])
+        size *= 2
+    return least

@@ -1,0 +1,1 @@
+"""Nodes become `QuerySpec`s: inputs, steps, outputs, and the tests of single rows."""

@@ -1,0 +1,122 @@
+"""The queries of a pipeline: one for a set of sinks that share sources."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from penstock.config import OnError
+from penstock.connectors.contract import Sink, Source
+from penstock.connectors.hybrid import HybridSource, phases_of
+from penstock.graph.graph import Graph, Node
+from penstock.manifest.connector_config import connector_config
+from penstock.manifest.model import Backfill, Every, Input, Phase, QueryOutput, QuerySpec, Step
+from penstock.manifest.queries.assembly import reader, stream_name
+from penstock.manifest.queries.row_checks import row_checks
+from penstock.row_columns import OP
+from penstock.sql.parse.query import tables
+from penstock.sql.rewrite.translate import to_spark
+
+
+def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
+    for node_ids in _connected_groups(graph):
+        nodes = [node for node in graph.nodes.values() if node.id in node_ids]
+        inputs: list[Input] = []
+        steps: list[Step] = []
+        outputs: list[QueryOutput] = []
+        for node in nodes:
+            match node.element:
+                case HybridSource():
+                    inputs.append(_hybrid_input(node, ends=graph.job))
+                case Source():
+                    inputs.append(reader(node.id, node, connector_config(node), node.event_time))
+                case Sink() as sink:
+                    outputs.append(
+                        QueryOutput(
+                            node=node.id,
+                            view=node.inputs[0],
+                            sink=connector_config(node),
+                            on_error=_row_error_policy(sink),
+                        )
+                    )
+                case _ if node.query is not None:
+                    steps.append(Step(view=node.id, node=node.id, sql=to_spark(node.query)))
+                case _:
+                    raise AssertionError(f"{node.id} does not belong into a pipeline")
+        sinks = [node.element for node in nodes if isinstance(node.element, Sink)]
+        fan_out = _reads_twice(nodes)
+        yield QuerySpec(
+            name=_query_name(nodes),
+            inputs=tuple(_relax_input(entry, sinks, by_operation=_asks_for_operations(nodes)) for entry in inputs),
+            steps=tuple(steps),
+            outputs=tuple(outputs),
+            fan_out=fan_out,
+            trigger=_shortest_interval(nodes, graph.intervals),
+            checks=() if fan_out else row_checks(nodes),
+        )
+
+
+def _query_name(nodes: list[Node]) -> str:
+    """A query is called by its first source, and one of a sink that reads for itself by that sink."""
+    alone = next((n for n in nodes if isinstance(n.element, Sink) and n.element.isolate), None)
+    return (alone or next(n for n in nodes if n.kind == "source")).name
+
+
+def _hybrid_input(node: Node, *, ends: bool) -> Input:
+    """The input that reads one source after the other. With `ends`, it does not come to the last of them."""
+    said = connector_config(node)
+    *before, live = phases_of(said)
+    phases = tuple(Phase(name=stream_name(f"{node.id}#{at}"), source=source) for at, source in enumerate(before))
+    backfill = Backfill(phases=phases, offset_table=said.get("offset_table"), is_all=ends)
+    return reader(node.id, node, live, node.event_time).model_copy(update={"backfill": backfill})
+
+
+def _row_error_policy(sink: Sink) -> OnError:
+    """What becomes of rows that the SQL fails over: what the sink says, and not what is usual for what it refuses."""
+    return sink.on_error if "on_error" in sink.model_fields_set else "dead_letter"
+
+
+def _shortest_interval(nodes: list[Node], usual: Mapping[str, int]) -> Every | None:
+    """How often batches begin: as often as the sink wants that waits the shortest."""
+    sinks = [(node.id, node.element) for node in nodes if isinstance(node.element, Sink)]
+    wanted = [usual.get(at) if sink.batch_flush_interval is None else sink.batch_flush_interval for at, sink in sinks]
+    given = [interval for interval in wanted if interval is not None]
+    return Every(interval_ms=min(given)) if given else None
+
+
+def _asks_for_operations(nodes: list[Node]) -> bool:
+    """Whether the SQL of somebody, or a condition of a source, speaks of what rows are."""
+    texts = [node.query.text for node in nodes if node.query is not None]
+    texts += [node.element.filter_ or "" for node in nodes if isinstance(node.element, Source)]
+    return any(OP in text.casefold() for text in texts)
+
+
+def _relax_input(entry: Input, sinks: list[Sink], *, by_operation: bool) -> Input:
+    """An input that does not care for what no sink asks of it."""
+    source = dict(entry.source)
+    if source["type"] == "kafka" and not (by_operation or any(sink.changes for sink in sinks)):
+        source["operation"] = False
+    return entry.model_copy(update={"source": source, "any_order": not any(sink.ordered for sink in sinks)})
+
+
+def _reads_twice(nodes: list[Node]) -> bool:
+    """Whether some node's rows go more than one way."""
+    reads = Counter(t.name for n in nodes if n.query is not None for t in tables(n.query))
+    reads.update(n.inputs[0] for n in nodes if n.kind == "sink")
+    return max(reads.values()) > 1
+
+
+def _connected_groups(graph: Graph) -> Iterator[set[str]]:
+    """Sinks that share a source, directly or through others, with everything they are made from.
+
+    One that reads for itself shares nothing.
+    """
+    groups: list[set[str]] = []
+    for node in graph.nodes.values():
+        if isinstance(node.element, Sink):
+            group = graph.upstream(node.id)
+            if node.element.isolate:
+                yield group
+                continue
+            shared = [g for g in groups if g & group]
+            groups = [g for g in groups if g not in shared]
+            groups.append(group.union(*shared))
+    yield from groups

@@ -1,0 +1,58 @@
+"""Where connectors read and write, by the words of their own classes."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.connectors import registry
+from penstock.connectors.contract import Connector
+from penstock.connectors.registry import Role
+from penstock.manifest.model import QuerySpec
+from penstock.project.yaml.variables import Environ, find_references, resolve_variables
+
+TOPICS: Final = ("topic", "kafka")
+"""Sinks that others read from: a place without the rows written so far is not enough for them."""
+
+
+def location(role: Role, config: Mapping[str, Any]) -> str:
+    """The place that a connector reads or writes: a topic, a table, a directory; its type where it has none."""
+    found = _class_of(role, config)
+    return (found.location(config) if found is not None else "") or str(config["type"])
+
+
+def is_moved(role: Role, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether rows are read from, or written to, another place than before."""
+    old, new = _class_of(role, before), _class_of(role, after)
+    if old is None or new is None:
+        return bool(before["type"] != after["type"])
+    if not (issubclass(old, new) or issubclass(new, old)):
+        return bool(new.located_by)
+    return new.is_elsewhere(before, after)
+
+
+def _class_of(role: Role, config: Mapping[str, Any]) -> type[Connector] | None:
+    kind = str(config["type"])
+    return registry.find_source(kind) if role == "source" else registry.find_sink(kind)
+
+
+def resolve_locations(query: QuerySpec, environ: Environ) -> dict[str, str]:
+    """The places of a query that depend on variables, as these are set: by the name of a reader, or the node of a sink.
+
+    A definition has the names of variables only, so that another value would not be noticed in it.
+    """
+    inputs: list[tuple[Role, str, Mapping[str, Any]]] = [
+        ("source", entry.name, entry.source) for entry in query.inputs if not entry.static
+    ]
+    outputs: list[tuple[Role, str, Mapping[str, Any]]] = [
+        ("sink", out.node, out.sink) for out in query.outputs if query.stateful or out.sink["type"] in TOPICS
+    ]
+    return {
+        name: location(role, resolve_variables(dict(config), environ)[0])
+        for role, name, config in (*inputs, *outputs)
+        if any(True for _ in find_references(location(role, config)))
+    }
+
+
+def changed_locations(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
+    """What to say of places that are others than before because of variables."""
+    changed = [(name, before[name], place) for name, place in after.items() if before.get(name, place) != place]
+    return "; ".join(f"a variable says `{new}` instead of `{old}`" for _, old, new in changed) or None

@@ -1,0 +1,246 @@
+"""What differs between two editions of a query, in words, and whether its checkpoint still fits."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from penstock.config import describe_duration
+from penstock.keyed.operators import Aggregate, Ranking
+from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
+from penstock.manifest.operator_words import describe_operators
+from penstock.manifest.queries.input_columns import used_input_columns, used_view_columns
+from penstock.plan.changes.locations import TOPICS, is_moved, location
+from penstock.plan.changes.recorded_state import keeps_state
+from penstock.sql.analyze.type_choices import state_text, unnested_text
+from penstock.sql.analyze.used_columns import ColumnNames, drop_unused_outputs
+
+_OLD_STATE: Final = ", and its state belongs to the old SQL"
+_CONF: Final = {
+    "spark.sql.shuffle.partitions": "its parallelism",
+    "spark.sql.streaming.stateStore.providerClass": "its state backend",
+}
+
+
+def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool]]:
+    """What changed, and whether Spark refuses to go on with the old checkpoint because of it.
+
+    Filters, projections and outputs of a query without state may change freely, and inputs may come or go: its
+    checkpoint holds only how far each named input was read. One input in place of another would be read from its start.
+    State is another matter: its layout follows from the SQL.
+    """
+    kept = keeps_state(before)
+    stateful = kept or after.stateful
+    if before.stateful and not stateful:
+        yield "a join with a lookup table keeps no state", False
+    if kept != after.stateful:
+        yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
+    elif _works(before) != _works(after):
+        if stateful and _state(_works(before)) == _state(_works(after)):
+            yield "how it computes follows from types that Spark knows", False
+        else:
+            breaks = stateful and _state(_used_work(before)) != _state(_used_work(after))
+            yield (_other_state(before, after) if breaks else "its SQL changed"), breaks
+    elif _texts(before) != _texts(after):
+        yield "its joins keep rows for as long as their conditions can hold", False
+    elif _ties(before) != _ties(after):
+        yield "of rows with equal times, the last one that came is the latest", False
+    elif _ttls(before) != _ttls(after):
+        yield f"its state is kept for another time: {_describe_ttls(after)}, before {_describe_ttls(before)}", False
+    gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
+    new = {i.name for i in after.inputs} - {i.name for i in before.inputs}
+    if gone or new:
+        yield "it reads from other inputs", stateful or bool(gone and new)
+    elif [i.name for i in before.inputs] != [i.name for i in after.inputs]:
+        yield "it reads its inputs in another order", stateful
+    else:
+        used = used_input_columns(after) if stateful else {}
+        for was, now in zip(before.inputs, after.inputs, strict=True):
+            if was != now:
+                yield _input(was, now), _breaks(was, now, stateful, used.get(now.view))
+    yield from _outputs(before, after, stateful)
+    if before.conf != after.conf:
+        changed = [words for name, words in _CONF.items() if before.conf.get(name) != after.conf.get(name)]
+        yield f"{' and '.join(changed) or 'a setting of Spark'} changed", stateful
+    if before.trigger != after.trigger:
+        yield "its trigger changed", False
+    if before.asks != after.asks:
+        yield "a model that it asks is another one", False
+    if before.fan_out != after.fan_out:
+        yield "its rows are shared out in another way", False
+
+
+def rebuild_hint(query: str) -> str:
+    """What to do where a query must be rebuilt."""
+    return f"add `--allow-rebuild {query}`, and `--truncate` to empty its output first"
+
+
+def _other_state(before: QuerySpec, after: QuerySpec) -> str:
+    """Why state does not fit any more: a setting of it, or other SQL, as far as that can be told."""
+    if [_plain(step) for step in before.steps] == [_plain(step) for step in after.steps]:
+        old, new = _ttls(before), _ttls(after)
+        if old != new:
+            came = sum(ttl is not None for ttl in new) > sum(ttl is not None for ttl in old)
+            begun = f"`state_ttl_ms` is new ({_describe_ttls(after)})" if came else "`state_ttl_ms` was taken out"
+            return f"{begun}, and state is kept in another form {'with' if came else 'without'} it"
+        return "`allowed_lateness_ms` changed, and its windows are kept by it"
+    if _has_windows(before) != _has_windows(after) and not (
+        _has_other_operators(before) or _has_other_operators(after)
+    ):
+        now = "late rows correct its windows now" if _has_windows(after) else "late rows no longer correct its windows"
+        return f"{now}, and they are kept in another form"
+    old_words, new_words = (_operator_descriptions(query) for query in (before, after))
+    went = [what for what in old_words if what not in new_words]
+    came_words = [what for what in new_words if what not in old_words]
+    if went and came_words:
+        return f"its SQL changed from {' and '.join(went)} to {' and '.join(came_words)}{_OLD_STATE}"
+    return f"its SQL changed{_OLD_STATE}"
+
+
+def _operator_descriptions(query: QuerySpec) -> list[str]:
+    return (
+        [operator.what for operator in describe_operators(query)]
+        if any(isinstance(s, KeyedStep) for s in query.steps)
+        else []
+    )
+
+
+def _works(query: QuerySpec) -> list[str | KeyedStep]:
+    return list(map(_work, query.steps))
+
+
+def _state(works: list[str | KeyedStep]) -> list[str | KeyedStep]:
+    """What steps do, as far as it matters to the state: of the last one, some of its outputs do not."""
+    *others, last = (unnested_text(work) if isinstance(work, str) else work for work in works)
+    return [*others, state_text(last) if isinstance(last, str) else last]
+
+
+def _work(step: Step | KeyedStep) -> str | KeyedStep:
+    """What a step does, whatever its parameters, whether late rows are kept, and however long it remembers.
+
+    State only tells whether it forgets, and nothing about which of equal rows stands first.
+    """
+    if isinstance(step, Step):
+        return step.unguarded or step.sql
+    operator = replace(step.operator, ttl_ms=1 if step.operator.ttl_ms is not None else None)
+    if isinstance(operator, Ranking):
+        operator = replace(operator, last_first=False)
+    return step.model_copy(update={"operator": operator, "late": None})
+
+
+def _used_work(query: QuerySpec) -> list[str | KeyedStep]:
+    """What the steps of a query do for those that read them: outputs that nobody uses are not in its state."""
+    used = used_view_columns(query)
+    works = ((step, _work(step)) for step in query.steps)
+    return [drop_unused_outputs(work, used[step.view]) if isinstance(work, str) else work for step, work in works]
+
+
+def _plain(step: Step | KeyedStep) -> str | KeyedStep:
+    """What a step does by its SQL, whatever is set beside it."""
+    if isinstance(step, Step):
+        return step.unguarded or step.sql
+    operator = replace(step.operator, ttl_ms=None)
+    if isinstance(operator, Aggregate):
+        operator = replace(operator, lateness_ms=0)
+    return step.model_copy(update={"operator": operator, "late": None})
+
+
+def _has_windows(query: QuerySpec) -> bool:
+    """Whether windows of ours are in it."""
+    return any(isinstance(step, KeyedStep) and _is_window(step) for step in query.steps)
+
+
+def _has_other_operators(query: QuerySpec) -> bool:
+    return any(isinstance(step, KeyedStep) and not _is_window(step) for step in query.steps)
+
+
+def _is_window(step: KeyedStep) -> bool:
+    return isinstance(step.operator, Aggregate) and step.operator.closes is not None
+
+
+def _texts(query: QuerySpec) -> list[str]:
+    return [step.sql for step in query.steps if isinstance(step, Step)]
+
+
+def _ties(query: QuerySpec) -> list[bool]:
+    operators = (step.operator for step in query.steps if isinstance(step, KeyedStep))
+    return [operator.last_first for operator in operators if isinstance(operator, Ranking)]
+
+
+def _ttls(query: QuerySpec) -> list[int | None]:
+    return [step.operator.ttl_ms for step in query.steps if isinstance(step, KeyedStep)]
+
+
+def _describe_ttls(query: QuerySpec) -> str:
+    return ", ".join(describe_duration(ttl) for ttl in dict.fromkeys(_ttls(query)) if ttl is not None)
+
+
+def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tuple[str, bool]]:
+    """What is other about where rows go. The next place has none of those that were written so far: readers of a topic
+    miss them, and what state has already put out does not come again."""
+    known = {output.node: output.sink for output in before.outputs}
+    pairs = [(o, known[o.node]) for o in after.outputs if o.node in known and o.sink != known[o.node]]
+    moved = [(o, old) for o, old in pairs if is_moved("sink", old, o.sink)]
+    for output, old in moved:
+        name, to = output.node.partition(".")[2], location("sink", output.sink)
+        text = f"`{name}` is written to `{to}` instead of `{location('sink', old)}`"
+        if stateful or output.sink["type"] in TOPICS:
+            yield f"{text}, which has none of the rows written so far", True
+        else:
+            yield f"{text}; rows written so far stay there", False
+    if before.outputs != after.outputs and not moved:
+        yield "it is written to another place or in another way", False
+
+
+def _input(before: Input, after: Input) -> str:
+    """What is other about an input."""
+    name = after.node.partition(".")[2]
+    if _is_another(before, after):
+        old, new = (location("source", entry.source) for entry in (before, after))
+        return f"`{name}` is read from `{new}` instead of `{old}`, which is another input"
+    if _phases(before) != _phases(after):
+        return f"what `{name}` reads before its topic changed"
+    if before.upsert_key != after.upsert_key:
+        return f"`{name}` is {_meaning(after)}, and was {_meaning(before)}"
+    if before.event_time != after.event_time:
+        return f"the event time of `{name}` changed"
+    if before.source.get("columns") != after.source.get("columns"):
+        return f"the columns of `{name}` changed"
+    return f"`{name}` is read in another way"
+
+
+def _meaning(entry: Input) -> str:
+    """What the rows of an input stand for."""
+    key = ", ".join(entry.upsert_key)
+    return f"a table of the latest row of every {key}" if key else "a stream in which every row counts"
+
+
+def _breaks(before: Input, after: Input, stateful: bool, used: ColumnNames) -> bool:
+    """Whether a checkpoint no longer fits an input: in another place, or with other phases, rows would be left out or
+    come twice."""
+    other = _is_another(before, after) or _phases(before) != _phases(after)
+    return other or before.upsert_key != after.upsert_key or (stateful and not _fits(before, after, used))
+
+
+def _is_another(before: Input, after: Input) -> bool:
+    """Whether a stream is read from another place. A table that is looked up has no place in a checkpoint."""
+    return not (before.static and after.static) and is_moved("source", before.source, after.source)
+
+
+def _phases(entry: Input) -> tuple[Phase, ...]:
+    return entry.backfill.phases if entry.backfill is not None else ()
+
+
+def _fits(before: Input, after: Input, used: ColumnNames) -> bool:
+    """Whether state made from an input still fits it: columns may come, but those that are used may not go or change.
+
+    Event time may be another delay or limit, but no other column; and whether heartbeats are heard is another stream.
+    """
+    old, new = ({c["name"]: c["type"] for c in entry.source.get("columns", ())} for entry in (before, after))
+    kept = {name: kind for name, kind in old.items() if used is None or name.lower() in used}
+    return _times(before) == _times(after) and kept.items() <= new.items()
+
+
+def _times(entry: Input) -> tuple[str, bool] | None:
+    """What of event time state goes by."""
+    time = entry.event_time
+    return None if time is None else (time.column, time.idle_ms is None)

@@ -1,0 +1,132 @@
+"""The connectors that Kafka Connect has, and what it has to say of those that it is to have."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.clients.clusters import Clusters
+from penstock.clients.kafka_connect import ConnectorState
+from penstock.errors import Diagnostic
+from penstock.manifest.model import ConnectorSpec, Manifest
+from penstock.plan.steps import ChangeConnector, ConnectorStep, CreateConnector, DeleteConnector, RestartConnector
+from penstock.project.yaml.secrets import COVER, is_secret_name, mask_secrets
+from penstock.project.yaml.variables import Environ, resolve_variables
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Connectors by cluster and name; what is wrong with those that are wanted, and their settings, by name.
+
+    Settings may hold passwords.
+    """
+
+    there: Mapping[str, Mapping[str, ConnectorState]] = field(default_factory=dict)
+    problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+
+
+NO_WORKERS: Final = Workers()
+
+
+def ask_workers(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, str], environ: Environ) -> Workers:
+    """Ask the clusters that have, or are to have, connectors of the project. `deployed` are those that it made before.
+
+    What is wanted is filled in, and a worker says whether it would take it.
+    """
+    wanted = [c for c in manifest.connectors if c.cluster in clusters.connect]
+    names = {*(str(c.cluster) for c in wanted), *(name for name in deployed.values() if name in clusters.connect)}
+    there = {name: clusters.connect[name].connectors() for name in sorted(names)}
+    settings = {c.name: resolve_settings(c, environ) for c in wanted}
+    problems = {c.name: tuple(clusters.connect[str(c.cluster)].problems(settings[c.name])) for c in wanted}
+    return Workers(there, problems, settings)
+
+
+def resolve_settings(connector: ConnectorSpec, environ: Environ) -> dict[str, str]:
+    """The settings of a connector as they are sent. A variable that is not set stays a reference: `plan` refuses it."""
+    value, _ = resolve_variables(dict(connector.config), environ)
+    assert isinstance(value, dict)
+    return {key: _text(setting) for key, setting in value.items()}
+
+
+def connector_steps(manifest: Manifest, deployed: Mapping[str, str], workers: Workers) -> Iterator[ConnectorStep]:
+    """From what is there to what the project says. Connectors that the project has not made are never touched."""
+    for connector in manifest.connectors:
+        there = workers.there.get(str(connector.cluster))
+        if there is None:
+            continue
+        state = there.get(connector.name)
+        if state is None:
+            yield CreateConnector(connector)
+            continue
+        if not _is_own(connector, deployed):
+            continue
+        changes = list(_changes(connector, state.config, workers.settings[connector.name]))
+        if changes:
+            yield ChangeConnector(connector, ", ".join(changes))
+        elif state.failure is not None:
+            yield RestartConnector(connector, state.failure)
+    present = {connector.name for connector in manifest.connectors}
+    for name, cluster in deployed.items():
+        if name not in present:
+            yield DeleteConnector(name, cluster)
+
+
+def _is_own(connector: ConnectorSpec, deployed: Mapping[str, str]) -> bool:
+    """Whether the project made the connector of that name."""
+    return deployed.get(connector.name) == connector.cluster
+
+
+def connector_refusals(manifest: Manifest, deployed: Mapping[str, str], workers: Workers) -> Iterator[Diagnostic]:
+    for connector in manifest.connectors:
+        state = workers.there.get(str(connector.cluster), {}).get(connector.name)
+        if state is not None and not _is_own(connector, deployed):
+            changes = list(_changes(connector, state.config, workers.settings[connector.name]))
+            if changes:
+                text = (
+                    f"Kafka Connect has a connector `{connector.name}` that this project has not made, "
+                    f"with other settings: {', '.join(changes)}"
+                )
+                hint = "call the model otherwise, or delete the connector if nobody needs it"
+                yield Diagnostic("connector-taken", text, hint=hint, params={"connector": connector.name})
+        if str(connector.cluster) not in workers.there:
+            text = f"`{connector.name}` needs Kafka Connect, and no cluster of it was asked"
+            hint = (
+                f"name one in `runtime.connect`; `penstock compile` writes the configuration for "
+                f"{connector.connector_class}; or use --select"
+            )
+            yield Diagnostic("not-runnable-here", text, hint=hint, params={"connector": connector.name})
+        settings = workers.settings.get(connector.name, {})
+        for problem in workers.problems.get(connector.name, ()):
+            text = f"Kafka Connect does not take `{connector.name}`: {_mask_values(problem, connector, settings)}"
+            params = {"connector": connector.name}
+            yield Diagnostic("connector-refused", text, hint="mend `advanced.connector.config`", params=params)
+
+
+def _changes(connector: ConnectorSpec, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    """What differs, by key. Values that nobody may see are not shown."""
+    for key in sorted({*before, *after}):
+        old, new = before.get(key), after.get(key)
+        if old != new:
+            plain = not (_is_filled(connector, key) or is_secret_name(key))
+            yield f"{key} {_describe_value(key, old)} -> {_describe_value(key, new)}" if plain else f"{key} changed"
+
+
+def _describe_value(key: str, value: str | None) -> str:
+    return "unset" if value is None else str(mask_secrets(value, key))
+
+
+def _is_filled(connector: ConnectorSpec, key: str) -> bool:
+    """Whether a setting refers to variables."""
+    return "${" in str(connector.config.get(key))
+
+
+def _mask_values(text: str, connector: ConnectorSpec, settings: Mapping[str, str]) -> str:
+    """What a worker says, without the values of variables that it repeats."""
+    for key, value in settings.items():
+        if value and (_is_filled(connector, key) or is_secret_name(key)):
+            text = text.replace(value, COVER)
+    return text
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,159 @@
+"""Where the application's settings come from: a file, and variables named `PENSTOCK__A__B`, which are stronger."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from penstock.errors import Diagnostic, Origin, ProjectInvalid, Severity, did_you_mean
+from penstock.project.validation.mistakes import validation_diagnostics
+from penstock.project.yaml.documents import Document, read_document
+from penstock.project.yaml.variables import Environ
+from penstock.settings import PostgresConnection, Settings, ineffective_settings
+
+OURS: Final = "PENSTOCK__"
+THEIRS: Final = "STREAMLING__"
+BASE: Final = "config"
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+def settings_file(named: Path | None, *folders: Path) -> Path | None:
+    """The file that was named, with or without its ending; else `config.yaml` or the like in one of the folders."""
+    if named is not None and named.is_file():
+        return named
+    bases = [folder / BASE for folder in folders] if named is None else [named]
+    found = (base.with_name(base.name + suffix) for base in bases for suffix in _SUFFIXES)
+    return next((file for file in found if file.is_file()), named)
+
+
+def read_settings(file: Path | None, environ: Environ, shown_as: str) -> tuple[Settings, list[Diagnostic]]:
+    """The settings, and what is wrong with them or changes nothing."""
+    document, diagnostics = _read_file(file, shown_as) if file is not None else (None, [])
+    told = document.value if document is not None and not diagnostics else {}
+    try:
+        settings = settings_from(environ, told)
+    except ProjectInvalid as invalid:
+        return Settings(), [_prefix_message(d) for d in (*diagnostics, *invalid.diagnostics)]
+    return settings, [*map(_prefix_message, diagnostics), *_ineffective_settings(settings, document)]
+
+
+def _prefix_message(diagnostic: Diagnostic) -> Diagnostic:
+    """The diagnostic, which says that it is about settings."""
+    is_error = diagnostic.severity is Severity.ERROR
+    return replace(diagnostic, message=f"Failed to load config: {diagnostic.message}") if is_error else diagnostic
+
+
+def _read_file(file: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
+    if not file.is_file():
+        hint = "name a file of settings, with or without its ending"
+        return None, [Diagnostic("file-unreadable", "there is no such file", Origin(shown_as), hint=hint)]
+    document, diagnostics = read_document(file, shown_as)
+    if document is None or diagnostics:
+        return document, diagnostics
+    if not isinstance(document.value, dict):
+        return document, [Diagnostic("wrong-shape", "a file of settings is a mapping", document.origin())]
+    try:
+        Settings.model_validate(document.value)
+    except ValidationError as error:
+        return document, validation_diagnostics(Settings, error, document.value, document, (), BASE)
+    return document, []
+
+
+def _ineffective_settings(settings: Settings, document: Document | None) -> Iterator[Diagnostic]:
+    for name, why in ineffective_settings(settings):
+        steps = name.split(".")
+        value: Any = document.value if document is not None else None
+        for step in steps:
+            value = value.get(step) if isinstance(value, dict) else None
+        origin = document.origin(*steps) if document is not None and value is not None else None
+        text = f"this setting changes nothing: {why}"
+        yield Diagnostic("no-effect", text, origin, name, None, Severity.INFO, {"field": name})
+
+
+def settings_from(environ: Mapping[str, str], file: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of a file and an environment.
+
+    A variable of ours that means nothing, or has a value that means nothing, is an error. An empty one says nothing.
+    """
+    theirs = _shared_settings(Settings, _environ_tree(environ, THEIRS))
+    try:
+        return Settings.model_validate(
+            _merge_settings(_merge_settings(file or {}, theirs), _environ_tree(environ, OURS))
+        )
+    except ValidationError as error:
+        raise ProjectInvalid([_to_diagnostic(detail, environ) for detail in error.errors(include_url=False)]) from None
+
+
+def _environ_tree(environ: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name in sorted(environ):
+        if name.startswith(prefix) and environ[name]:
+            *levels, leaf = name.removeprefix(prefix).lower().split("__")
+            branch = tree
+            for level in levels:
+                branch = branch.setdefault(level, {})
+                if not isinstance(branch, dict):
+                    break
+            else:
+                branch[leaf] = environ[name]
+    return tree
+
+
+def _shared_settings(model: type[BaseModel], tree: dict[str, Any]) -> dict[str, Any]:
+    """Of another system's settings, those that we share with it."""
+    known: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        nested, name = field.annotation, field.alias or name
+        if name in tree and isinstance(nested, type) and issubclass(nested, BaseModel):
+            known |= {name: _shared_settings(nested, tree[name])} if isinstance(tree[name], dict) else {}
+        elif name == "postgres_sink_connections" and isinstance(tree.get(name), dict):
+            known[name] = _known_connections(tree[name])
+        elif name in tree:
+            known[name] = tree[name]
+    return known
+
+
+def _known_connections(tree: dict[str, Any]) -> dict[str, Any]:
+    """What is said of connections that we understand, however deep their names are."""
+    below = {name: _known_connections(said) for name, said in tree.items() if isinstance(said, dict)}
+    here = {name: said for name, said in tree.items() if name in _field_names(PostgresConnection)}
+    return {**{name: said for name, said in below.items() if said}, **here}
+
+
+def _merge_settings(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(weaker)
+    for name, value in stronger.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merge_settings(merged[name], value) if both else value
+    return merged
+
+
+def _to_diagnostic(detail: ErrorDetails, environ: Mapping[str, str]) -> Diagnostic:
+    steps = [str(step) for step in detail["loc"]]
+    variable = "__".join(steps).upper()
+    name = (THEIRS if THEIRS + variable in environ and OURS + variable not in environ else OURS) + variable
+    if detail["type"] == "extra_forbidden":
+        hint = did_you_mean(steps[-1], _section_fields(steps[:-1]), otherwise="there are")
+        return Diagnostic("unknown-field", f"there is no setting `{name}`", None, name, hint, params={"field": name})
+    if detail["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        first = next(iter(_section_fields(steps)), "…").upper()
+        text, hint = "this is a section of settings, and no single one", f"name one of it: `{name}__{first}`"
+        return Diagnostic("wrong-shape", text, None, name, hint, params={"field": name})
+    text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return Diagnostic("invalid-value", text[:1].lower() + text[1:], path=name, hint="change the variable")
+
+
+def _section_fields(steps: list[str]) -> list[str]:
+    """The names of the settings in a section."""
+    model: Any = Settings
+    for step in steps:
+        field = model.model_fields.get(step) if hasattr(model, "model_fields") else None
+        model = field.annotation if field is not None else PostgresConnection
+    return _field_names(model) if hasattr(model, "model_fields") else []
+
+
+def _field_names(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]

@@ -1,0 +1,73 @@
+"""Which part of a template each part of its result comes from.
+
+A marker is put before each literal part. What stands behind one in the result, as long as the part was, is that part;
+whatever follows up to the next marker was made by the tag in between.
+"""
+
+import re
+from typing import Final
+
+from penstock.project.templates.template import MARK, Piece, TemplateProblem, secret_problem, unset_problem
+from penstock.project.yaml.secrets import is_secret
+from penstock.project.yaml.variables import REFERENCE, Environ, find_references, substitute_variables
+
+_RAW: Final = re.compile(r"\{%[-+]?\s*(raw|endraw)\b")
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_MARKER: Final = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
+
+
+def prepare_template(text: str, environ: Environ, missing: list[TemplateProblem], *, marked: bool) -> str:
+    """The template with `${NAME}` filled in, and with a marker at the start of each literal part if wanted."""
+    parts: list[str] = []
+
+    def literal(start: int, end: int) -> None:
+        part = text[start:end]
+        lead = len(part) - len(part.lstrip())
+        marker = f"{_OPEN}{start + lead}:{len(part) - lead}{_CLOSE}" if marked and part.strip() else ""
+        parts.append(part[:lead] + marker + part[lead:])
+
+    def filled(found: re.Match[str]) -> str:
+        missing.extend(
+            secret_problem(n, found.start()) for n, _, _ in find_references(found[0]) if is_secret(n, environ)
+        )
+        return substitute_variables(
+            found[0], environ, lambda name: missing.append(unset_problem(name, environ, found.start()))
+        )
+
+    def data(start: int, end: int) -> None:
+        position = start
+        for found in REFERENCE.finditer(text, start, end):
+            literal(position, found.start())
+            parts.append(filled(found) if raw else f"{{% raw %}}{filled(found)}{{% endraw %}}")
+            position = found.end()
+        literal(position, end)
+
+    position, raw = 0, False
+    for mark in MARK.finditer(text):
+        data(position, mark.start())
+        parts.append(mark[0])
+        position = mark.end()
+        if word := _RAW.match(mark[0]):
+            raw = word[1] == "raw"
+    data(position, len(text))
+    return "".join(parts)
+
+
+def split_pieces(marked: str, plain: str) -> tuple[Piece, ...]:
+    """The pieces of a result with markers; none, if it is not the `plain` one but for these."""
+    pieces: list[Piece] = []
+    parts: list[str] = []
+    length = position = written = left = 0
+    for marker in [*_MARKER.finditer(marked), None]:
+        part = marked[position : marker.start() if marker else len(marked)]
+        if part:
+            literal = min(left, len(part))
+            if literal:
+                pieces.append(Piece(length, written, True))
+            if len(part) > literal:
+                pieces.append(Piece(length + literal, written + left, False))
+            parts.append(part)
+            length += len(part)
+        if marker:
+            position, written, left = marker.end(), int(marker[1]), int(marker[2])
+    return tuple(pieces) if "".join(parts) == plain else ()

@@ -1,0 +1,62 @@
+"""An element together with the place it was written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from penstock.errors import Origin
+from penstock.project.validation.forms import Form, has_path, written_path
+from penstock.project.yaml.documents import Document, PathStep, TextFile
+
+T = TypeVar("T", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration(Generic[T]):
+    """`value` as parsed from `document` at `path`; `label` is how messages call that path.
+
+    `raw` is what was written, references such as `${NAME}` included, in the place that the models know. `forms` tells
+    what was moved there; `texts` has the fields that stand in a file of their own.
+    """
+
+    value: T
+    document: Document
+    path: tuple[PathStep, ...]
+    label: str
+    raw: Any = None
+    forms: tuple[Form, ...] = ()
+    texts: Mapping[str, TextFile] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def origin(self) -> Origin:
+        if self.document.root is None:
+            return Origin(self.document.file, 1, 1)
+        return self.document.origin(*self.path, key=True)
+
+    def origin_of(self, *steps: PathStep) -> Origin:
+        return self.document.origin(*self.path, *self._written_steps(steps))
+
+    def origin_inside(self, field: str, offset: int) -> Origin:
+        """Where character `offset` of a text field stands in its file."""
+        if field in self.texts:
+            return self.texts[field].origin(offset)
+        return self.document.inside((*self.path, *self._written_steps((field,))), offset)
+
+    def source_text(self, *steps: PathStep) -> str | None:
+        """A scalar as it is written in the document, before YAML makes a value of it."""
+        return self.document.source_text(*self.path, *self._written_steps(steps))
+
+    def is_mapping(self, *steps: PathStep) -> bool:
+        return self.document.is_mapping(*self.path, *self._written_steps(steps))
+
+    def has_field(self, *steps: str) -> bool:
+        """Whether the field was written at all."""
+        return has_path(self.raw, steps)
+
+    def label_of(self, *steps: PathStep) -> str:
+        """A field as messages call it: by the place where it was written."""
+        return ".".join([self.label, *map(str, self._written_steps(steps))])
+
+    def _written_steps(self, steps: tuple[PathStep, ...]) -> tuple[PathStep, ...]:
+        return written_path(self.document, self.path, steps, self.forms) if self.forms else steps
