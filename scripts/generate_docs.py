@@ -29,9 +29,9 @@ from penstock.connectors.contract import Sink
 from penstock.connectors.node import PipelineNode, inert_fields
 from penstock.connectors.registry import all_connectors
 from penstock.project import stream_project
+from penstock.project.ineffective_settings import INERT as SETTINGS_WITHOUT_EFFECT
 from penstock.project.runtime import Runtime
 from penstock.project.validation.forms import FORMS, INERT
-from penstock.settings import INERT as SETTINGS_WITHOUT_EFFECT
 from penstock.settings import Settings
 from penstock.sql.catalog import pipeline_functions as pipelines
 from penstock.sql.catalog.flink_functions import AGGREGATES, COLLECTIONS, JSON, NUMBERS, TEXTS, TIMES, Function

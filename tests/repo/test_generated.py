@@ -8,7 +8,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from scripts.generate_docs import generated, pipeline_schema, project_schema
 
-from penstock.project.yaml.documents import read_document
+from penstock.project.yaml.read import read_document
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart"

@@ -13,7 +13,7 @@ from penstock.graph import lineage
 from penstock.graph.graph import Graph
 from penstock.manifest.artifacts import artifacts
 from penstock.manifest.compile import compile
-from penstock.project.yaml.documents import read_document
+from penstock.project.yaml.read import read_document
 from tests.support import codes, errors, only
 from tests.unit.conftest import MAIN, Check, Findings
 
@@ -235,7 +235,7 @@ def test_what_is_nested_without_end_is_refused(check: Check, text: str) -> None:
 
 
 def test_what_is_nested_without_any_end_does_not_kill_the_process() -> None:
-    code = "from penstock.project.yaml.documents import parse_yaml; print(parse_yaml('[' * 100_000, 'x')[1][0].code)"
+    code = "from penstock.project.yaml.read import parse_yaml; print(parse_yaml('[' * 100_000, 'x')[1][0].code)"
     no_core = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); "
     done = subprocess.run([sys.executable, "-c", no_core + code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "yaml-syntax\n")

@@ -15,7 +15,7 @@ from penstock.errors import PlanRefused, ProjectInvalid, ServiceError
 from penstock.plan.deployed.state import NOTHING
 from penstock.plan.diff import diff
 from penstock.plan.steps import Plan, RetireQuery
-from penstock.project.parse_project import Environment
+from penstock.project.project import Environment
 from penstock.workflow.stages import check, compile_project, find_node, plan_project
 from tests.process.cli import penstock
 from tests.support import write

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import Origin
-from penstock.project.yaml.documents import Document, parse_yaml, read_document
+from penstock.project.yaml.documents import Document
+from penstock.project.yaml.read import parse_yaml, read_document
 from tests.support import codes, only, plain, spot
 
 

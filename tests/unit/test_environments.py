@@ -19,7 +19,7 @@ from penstock.errors import PenstockError, PlanRefused, ProjectInvalid, Severity
 from penstock.manifest.compile import compile
 from penstock.plan.steps import CreateTopic, Plan, RebuildQuery, ResumeQuery, RetireQuery, StartQuery, Step
 from penstock.project.load import load
-from penstock.project.parse_project import Environment
+from penstock.project.project import Environment
 from penstock.workflow.stages import CheckedProject, Target
 from penstock.workflow.stages import check as checked_by
 from tests.support import codes, only, write

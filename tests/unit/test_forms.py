@@ -14,7 +14,7 @@ from penstock.manifest.compile import compile
 from penstock.project import stream_project as written
 from penstock.project.load import load
 from penstock.project.parse import parse
-from penstock.project.parse_project import StreamProject
+from penstock.project.project import StreamProject
 from penstock.project.runtime import Runtime
 from penstock.project.validation.forms import FORMS, INERT, Form
 from tests.support import codes, errors, only, spot, write

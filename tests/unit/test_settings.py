@@ -15,7 +15,8 @@ from penstock.errors import ProjectInvalid, ServiceError, Severity
 from penstock.manifest.model import Every
 from penstock.project.application_settings import settings_from
 from penstock.project.clusters import pipeline_clusters
-from penstock.settings import INERT, Settings, ineffective_settings
+from penstock.project.ineffective_settings import INERT, ineffective_settings
+from penstock.settings import Settings
 from penstock.workflow.stages import Target, check, compile_project
 from tests.support import only, spot
 from tests.unit.conftest import PIPELINE, Check, Findings

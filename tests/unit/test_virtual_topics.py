@@ -7,13 +7,14 @@ from penstock.clients.conduktor import GatewayInterceptor, GatewayState
 from penstock.codes import CODES
 from penstock.errors import PlanRefused
 from penstock.manifest.compile import compile
-from penstock.manifest.model import GatewayRule, Manifest
+from penstock.manifest.model import Manifest
+from penstock.manifest.resources import GatewayRule
 from penstock.plan.deployed.state import NOTHING, DeployedState
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
 from penstock.plan.steps import Plan
 from penstock.plan.systems.gateway import Gateways, interceptors
-from penstock.project.parse_project import Environment
+from penstock.project.project import Environment
 from tests.support import errors, only
 from tests.unit.conftest import MAIN, Check, Compile, Link
 

@@ -10,8 +10,8 @@ from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat, Pa
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean, has_errors
 from penstock.project.load import environment_files, load
 from penstock.project.parse import parse
-from penstock.project.parse_project import Environment, StreamProject
-from penstock.project.yaml.documents import read_document
+from penstock.project.project import Environment, StreamProject
+from penstock.project.yaml.read import read_document
 from penstock.project.yaml.secrets import is_secret, mask_secrets
 from penstock.project.yaml.variables import load_environ, resolve_variables
 

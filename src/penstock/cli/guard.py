@@ -6,7 +6,7 @@ from typing import TypeAlias
 from penstock.cli import output
 from penstock.errors import Diagnostic, PlanRefused
 from penstock.plan.steps import DeleteConnector, DeleteVirtualTopic, EmptyOutput, Plan, RebuildQuery, RetireQuery
-from penstock.project.parse_project import Environment
+from penstock.project.project import Environment
 
 _Destructive: TypeAlias = RebuildQuery | EmptyOutput | RetireQuery | DeleteConnector | DeleteVirtualTopic
 

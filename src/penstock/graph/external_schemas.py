@@ -19,7 +19,7 @@ from penstock.errors import Diagnostic, ServiceError, Severity
 from penstock.project import stream_project as written
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.parse import Project
-from penstock.project.parse_project import StreamProject
+from penstock.project.project import StreamProject
 from penstock.project.validation.declaration import Declaration
 from penstock.settings import Settings
 from penstock.sql.types.columns import Column, Columns

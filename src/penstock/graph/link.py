@@ -9,7 +9,7 @@ from penstock.graph.graph import Graph
 from penstock.graph.pipeline.link import link_pipeline
 from penstock.graph.stream_project.link import link_project
 from penstock.project.parse import Project
-from penstock.project.parse_project import StreamProject
+from penstock.project.project import StreamProject
 from penstock.sql.types.columns import Columns
 
 Schemas = Mapping[str, Columns]

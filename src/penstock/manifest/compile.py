@@ -11,9 +11,10 @@ from penstock.graph.graph import Graph, Node
 from penstock.manifest.connector_config import connector_config, topic_source
 from penstock.manifest.describe import dag, elements
 from penstock.manifest.external_resources import connectors, gateway_rules, schemas
-from penstock.manifest.model import About, Manifest, SparkSpec, TopicSpec
+from penstock.manifest.model import About, Manifest, SparkSpec
 from penstock.manifest.queries.pipeline import pipeline_queries
 from penstock.manifest.queries.stream_project import project_queries
+from penstock.manifest.resources import TopicSpec
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from penstock.graph.graph import Graph, Node
 from penstock.graph.model.materialization import foreign_connector
 from penstock.graph.model.virtual_topics import virtual_topic
-from penstock.manifest.model import ConnectorSpec, GatewayRule, Interceptor, SchemaSpec
+from penstock.manifest.resources import ConnectorSpec, GatewayRule, Interceptor, SchemaSpec
 from penstock.project.stream_project import Model, ModelSchema, SchemaReference
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.row_columns import OP

@@ -10,6 +10,7 @@ from penstock.config import OnError
 from penstock.keyed.operators import Operator
 from penstock.manifest.graph_model import Dag
 from penstock.manifest.part import Part
+from penstock.manifest.resources import ConnectorSpec, GatewayRule, SchemaSpec, TopicSpec
 from penstock.project.yaml.secrets import mask_secrets
 
 VERSION: Final = 2
@@ -235,58 +236,6 @@ class QuerySpec(Part):
     def fingerprint(self) -> str:
         canonical = json.dumps(self.to_document(), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
-
-class TopicSpec(Part):
-    """A topic that the project writes and therefore owns."""
-
-    name: str
-    node: str
-    partitions: int | None = None
-    replication_factor: int | None = None
-    config: dict[str, str | int | float | bool] = {}
-    on_kafka: bool = False
-    """Whether it is a topic of a broker, and no directory."""
-    only_made: bool = False
-    """Whether it is left alone once it is there."""
-
-
-class ConnectorSpec(Part):
-    """A connector of Kafka Connect that the project wants."""
-
-    name: str
-    node: str
-    connector_class: str
-    topics: tuple[str, ...]
-    cluster: str | None = None
-    config: dict[str, Any]
-
-
-class Interceptor(Part):
-    type: Literal["filter", "sql", "mask"]
-    config: dict[str, Any]
-
-
-class GatewayRule(Part):
-    """A virtual topic of the gateway."""
-
-    name: str
-    node: str
-    virtual_topic: str = Field(alias="virtualTopic")
-    physical_topic: str = Field(alias="physicalTopic")
-    with_schema: bool = False
-    """Whether its records can only be read with a schema of the registry."""
-    interceptors: tuple[Interceptor, ...] = ()
-
-
-class SchemaSpec(Part):
-    """A schema that is written in the project. One that is only referred to belongs to somebody else."""
-
-    subject: str
-    node: str
-    schema_type: str
-    schema_: Any = Field(alias="schema")
-    compatibility: str | None = None
 
 
 class SparkSpec(Part):

@@ -5,8 +5,9 @@ from typing import Any
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import ConnectorSpec, Input, Manifest, Parameter, QuerySpec
+from penstock.manifest.model import Input, Manifest, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
+from penstock.manifest.resources import ConnectorSpec
 from penstock.plan.changes.reasons import rebuild_hint
 from penstock.plan.changes.renames import Rename, carry_hint
 from penstock.plan.steps import AdoptState, RebuildQuery, Step

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.errors import Diagnostic
-from penstock.manifest.model import ConnectorSpec, GatewayRule, Manifest, QueryOutput, QuerySpec, SchemaSpec, TopicSpec
+from penstock.manifest.model import Manifest, QueryOutput, QuerySpec
+from penstock.manifest.resources import ConnectorSpec, GatewayRule, SchemaSpec, TopicSpec
 from penstock.plan.changes.renames import Rename
 from penstock.plan.deployed.checkpoint_damage import Damage
 from penstock.plan.deployed.slots import Adoption

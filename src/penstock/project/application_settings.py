@@ -9,10 +9,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.errors import Diagnostic, Origin, ProjectInvalid, Severity, did_you_mean
+from penstock.project.ineffective_settings import ineffective_settings
 from penstock.project.validation.mistakes import validation_diagnostics
-from penstock.project.yaml.documents import Document, read_document
+from penstock.project.yaml.documents import Document
+from penstock.project.yaml.read import read_document
 from penstock.project.yaml.variables import Environ
-from penstock.settings import PostgresConnection, Settings, ineffective_settings
+from penstock.settings import PostgresConnection, Settings
 
 OURS: Final = "PENSTOCK__"
 THEIRS: Final = "STREAMLING__"

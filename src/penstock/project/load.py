@@ -10,7 +10,8 @@ from typing import Final, Literal, TypeAlias
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.project.application_settings import read_settings, settings_file
-from penstock.project.yaml.documents import Document, TextFile, read_document, read_text_file
+from penstock.project.yaml.documents import Document, TextFile
+from penstock.project.yaml.read import read_document, read_text_file
 from penstock.project.yaml.variables import Environ, load_environ
 from penstock.settings import Settings
 

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 from penstock.errors import Diagnostic
 from penstock.project.load import Documents
 from penstock.project.parse_pipeline import PipelineReader
-from penstock.project.parse_project import ProjectReader, StreamProject
+from penstock.project.parse_project import ProjectReader
 from penstock.project.pipeline import Pipeline
+from penstock.project.project import StreamProject
 
 Project: TypeAlias = StreamProject | Pipeline
 

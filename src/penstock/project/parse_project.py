@@ -1,7 +1,6 @@
-"""Parsing the project format."""
+"""Parses the project format."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
@@ -11,6 +10,7 @@ from penstock.connectors.contract import Connector
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.project import stream_project as written
 from penstock.project.load import Documents
+from penstock.project.project import Environment, StreamProject
 from penstock.project.runtime import ConnectClusters, Runtime
 from penstock.project.templates.template import Templates
 from penstock.project.validation.declaration import Declaration
@@ -29,43 +29,6 @@ _LATER: Final = {
     "tests": (("on_failure",), ("assertions",)),
 }
 """Where `${NAME}` is not filled in when the project is read: SQL is a template, and the rest is for running only."""
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """The environment that was chosen."""
-
-    name: str
-    description: str
-    asks_first: bool
-    allow_destructive: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StreamProject:
-    """A project as written, element by element."""
-
-    header: written.ProjectHeader
-    runtime_section: Declaration[Runtime]
-    defaults: written.Defaults
-    rules: Declaration[written.Rules]
-    templates: Templates
-    environment: Environment | None
-    environ: Environ
-    sources: tuple[Declaration[written.Source], ...]
-    models: tuple[Declaration[written.Model], ...]
-    tests: tuple[Declaration[written.DataTest], ...]
-    exposures: tuple[Declaration[written.Exposure], ...]
-    refused: frozenset[str]
-    """Ids of elements that are named but could not be parsed: a reference to one of them is no second mistake."""
-
-    @property
-    def name(self) -> str:
-        return self.header.name
-
-    @property
-    def runtime(self) -> Runtime:
-        return self.runtime_section.value
 
 
 class ProjectReader(RemarkingReader):

@@ -1,8 +1,7 @@
 """The `runtime` section of a project: the systems that it runs on."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, model_validator
 
@@ -14,7 +13,8 @@ from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.kafka_connect import Connect
 from penstock.clients.registry.client import Registry
 from penstock.clients.registry.schema_cache import SchemaCache
-from penstock.config import FrozenModel, Whole
+from penstock.config import FrozenModel
+from penstock.project.flink_clusters import FlinkClusters, check_default
 
 
 def _split_list(value: object) -> object:
@@ -112,65 +112,6 @@ class SchemaRegistry(FrozenModel):
         return Registry(self.url, self.username, password, ca)
 
 
-class FlinkCluster(FrozenModel):
-    """A Flink cluster. Queries run on Spark; what stands here is kept for those who run both."""
-
-    type: str = "rest"
-    """What kind of cluster it is: `rest`, `docker`, `kubernetes`, `confluent`."""
-    rest_url: str | None = None
-    """Where its REST interface answers."""
-    sql_gateway_url: str | None = None
-    """Where its SQL gateway answers."""
-    version: str | None = None
-    """The version it runs."""
-    environment: str | None = None
-    """The environment it belongs to."""
-    api_key: SecretStr | None = None
-    """The key to its interface; never shown again."""
-    api_secret: SecretStr | None = None
-    """The secret that goes with the key; never shown again."""
-    compute_pool_id: str | None = None
-    """The pool of Confluent Cloud."""
-    environment_id: str | None = None
-    """The environment of Confluent Cloud."""
-    network: str | None = None
-    """The network that Docker runs it in."""
-    region: str | None = None
-    """The region of a cloud."""
-    cloud: str | None = None
-    """The cloud."""
-    organization_id: str | None = None
-    """The organization of Confluent Cloud."""
-    namespace: str | None = None
-    """The namespace of Kubernetes."""
-    service_account: str | None = None
-    """The service account of Kubernetes."""
-    image: str | None = None
-    """The image that Kubernetes runs."""
-    image_pull_policy: str | None = None
-    """When Kubernetes fetches the image."""
-    image_pull_secrets: tuple[str, ...] = ()
-    """The names of the secrets that Kubernetes fetches it with."""
-    pod_template: dict[str, Any] = {}
-    """How Kubernetes makes its pods."""
-
-
-class FlinkClusters(FrozenModel):
-    """Flink clusters by name, one of them the default."""
-
-    default: str | None = None
-    """The name of the cluster that is used unless another is named."""
-    default_parallelism: Whole | None = Field(None, ge=1)
-    """How many tasks a job of Flink has."""
-    clusters: dict[str, FlinkCluster] = {}
-    """The clusters by name."""
-
-    @model_validator(mode="after")
-    def _default_exists(self) -> Self:
-        _check_default(self.default, self.clusters)
-        return self
-
-
 class ConnectCluster(FrozenModel):
     """A cluster of Kafka Connect."""
 
@@ -198,13 +139,8 @@ class ConnectClusters(FrozenModel):
 
     @model_validator(mode="after")
     def _default_exists(self) -> Self:
-        _check_default(self.default, self.clusters)
+        check_default(self.default, self.clusters)
         return self
-
-
-def _check_default(default: str | None, clusters: Mapping[str, object]) -> None:
-    if default is not None and clusters and default not in clusters:
-        raise ValueError(f"`default` names `{default}`, but the clusters are: {', '.join(clusters)}")
 
 
 class GatewaySettings(FrozenModel):

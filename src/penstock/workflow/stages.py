@@ -35,7 +35,7 @@ from penstock.plan.systems.schemas import NO_SUBJECTS, ask_subjects
 from penstock.project.clusters import pipeline_clusters, with_databases
 from penstock.project.load import load
 from penstock.project.parse import parse
-from penstock.project.parse_project import Environment, StreamProject
+from penstock.project.project import Environment, StreamProject
 from penstock.project.yaml.variables import Environ
 from penstock.settings import Settings
 

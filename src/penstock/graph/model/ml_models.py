@@ -8,7 +8,7 @@ from typing import Final
 from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
 from penstock.project import stream_project as written
 from penstock.project.parse import Project
-from penstock.project.parse_project import StreamProject
+from penstock.project.project import StreamProject
 from penstock.project.validation.declaration import Declaration
 from penstock.project.yaml.documents import PathStep
 from penstock.sql.analyze.ml_calls import ModelCall

@@ -8,7 +8,7 @@ from penstock.clients.rows.topic_names import TOPIC_NAME
 from penstock.errors import Diagnostic
 from penstock.graph.graph import Node, TopicSettings
 from penstock.project import stream_project as written
-from penstock.project.parse_project import StreamProject
+from penstock.project.project import StreamProject
 from penstock.project.validation.declaration import Declaration
 
 TopicElement: TypeAlias = Declaration[written.Source] | Declaration[written.Model]

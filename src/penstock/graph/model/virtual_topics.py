@@ -13,7 +13,7 @@ from penstock.graph.model.changelog_mode import node_flow
 from penstock.graph.model.rendered import RenderedModel
 from penstock.graph.model.topics import NAME_HINT
 from penstock.project import stream_project as written
-from penstock.project.parse_project import StreamProject
+from penstock.project.project import StreamProject
 from penstock.project.validation.declaration import Declaration
 from penstock.sql.gateway.selection import EVERYTHING, GatewayInput, Selection
 from penstock.sql.gateway.translate import WAY_OUT, gateway_selection

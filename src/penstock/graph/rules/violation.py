@@ -8,7 +8,7 @@ from typing import Any
 from penstock.errors import Diagnostic, Origin, Severity
 from penstock.graph.graph import LinkedTest, Node
 from penstock.project import stream_project as written
-from penstock.project.parse_project import StreamProject
+from penstock.project.project import StreamProject
 from penstock.project.validation.declaration import Declaration
 
 

@@ -8,7 +8,7 @@ from penstock.graph.graph import LinkedTest, Node
 from penstock.graph.stream_project.data_tests import assertion_inputs
 from penstock.graph.stream_project.exposures import READS
 from penstock.project import stream_project as written
-from penstock.project.parse_project import StreamProject
+from penstock.project.project import StreamProject
 from penstock.project.templates.template import Templates
 from penstock.project.validation.declaration import Declaration
 

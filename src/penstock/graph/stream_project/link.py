@@ -20,7 +20,7 @@ from penstock.graph.stream_project.exposures import exposure_node
 from penstock.graph.stream_project.models import model_node, render_model
 from penstock.graph.stream_project.sources import source_node, unreadable_formats
 from penstock.graph.topological_order import sort_topologically
-from penstock.project.parse_project import StreamProject
+from penstock.project.project import StreamProject
 from penstock.project.stream_project import Model, Source
 from penstock.project.validation.declaration import Declaration
 from penstock.sql.types.columns import Columns

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from penstock.keyed.arrow.arrays import Ints, NumberArray, null_where, numbers, take_rows, valid_flags
 from penstock.keyed.arrow.sums import combine_limbs, split_limbs, sum_type
+from penstock.keyed.arrow.tables import column
 from penstock.keyed.operators import OverCall
 
 
@@ -40,6 +41,27 @@ def evaluate_frames(call: OverCall, values: pa.Array, weights: Ints, frame: RowF
             return _first(values, frame)
         case _:
             return _last(values, frame)
+
+
+def argument_values(call: OverCall, table: pa.Table) -> pa.Array:
+    """The values that a call looks at."""
+    return pa.nulls(table.num_rows) if call.argument is None else column(table, call.argument)
+
+
+def row_weights(call: OverCall, seen: pa.Array) -> Ints:
+    """What each row counts."""
+    if call.argument is None:
+        return np.ones(len(seen), np.int64)
+    return valid_flags(seen).astype(np.int64)
+
+
+def take_or_default(call: OverCall, values: pa.Array, places: Ints, rows: pa.Table) -> pa.Array:
+    """The values at these places, one for each row; where it is -1, the default of the row."""
+    if call.default is None:
+        return take_rows(values, places)
+    default = column(rows, call.default).cast(values.type)
+    either = np.where(places < 0, len(values) + np.arange(len(places)), places)
+    return pa.concat_arrays([values, default]).take(pa.array(either))
 
 
 def _first(values: pa.Array, frame: RowFrames) -> pa.Array:

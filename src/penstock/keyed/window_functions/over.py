@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.arrow.arrays import Flags, Ints, numbers, take_rows, valid_flags
+from penstock.keyed.arrow.arrays import Flags, Ints, numbers, take_rows
 from penstock.keyed.arrow.codes import shared_codes
 from penstock.keyed.arrow.expiry import expired_flags
 from penstock.keyed.arrow.segments import first_flags, stretch_ends, stretch_starts
@@ -22,7 +22,14 @@ from penstock.keyed.arrow.tables import column, concat, pick_columns, unique_nam
 from penstock.keyed.arrow.times import drop_late, due_flags, key_times, micros, wake_ms
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import OverCall, OverWindow
-from penstock.keyed.window_functions.frames import RowFrames, call_type, evaluate_frames
+from penstock.keyed.window_functions.frames import (
+    RowFrames,
+    argument_values,
+    call_type,
+    evaluate_frames,
+    row_weights,
+    take_or_default,
+)
 from penstock.row_columns import NOW
 
 AT = "_at"
@@ -136,16 +143,16 @@ class OverKernel:
 
         values: CallValues = {}
         for call in calls:
-            seen = _argument_values(call, table)
+            seen = argument_values(call, table)
             if call.function == "lag":
                 back = here - call.offset
-                values[call.name] = _take_or_default(call, seen, np.where(back >= begin, back, -1), rows.table)
+                values[call.name] = take_or_default(call, seen, np.where(back >= begin, back, -1), rows.table)
                 continue
             if call.range_ms is None:
                 frame = RowFrames(np.maximum(begin, here - (call.rows or 0)), here + 1)
             else:
                 frame = ranges[call.range_ms]
-            values[call.name] = evaluate_frames(call, self._summable(call, seen), _weights(call, seen), frame)
+            values[call.name] = evaluate_frames(call, self._summable(call, seen), row_weights(call, seen), frame)
         return values, table.filter(pa.array(self._visible_flags(calls, keys, at, clock)))
 
     def _range(self, reach: int, keys: Ints, at: Ints, here: Ints) -> RowFrames:
@@ -181,9 +188,9 @@ class OverKernel:
 
         values: CallValues = {}
         for number, call in enumerate(self._calls("partitions")):
-            seen = _argument_values(call, rows.table)
+            seen = argument_values(call, rows.table)
             before = take_rows(column(partitions, f"{CALL}{number}"), known)
-            weights, both = _weights(call, seen), before
+            weights, both = row_weights(call, seen), before
             if call.function in ("count", "row_number"):
                 weights = np.concatenate([numbers(before), weights])[order]
             else:
@@ -220,7 +227,7 @@ class OverKernel:
         for call in self.operator.calls:
             if call.function == "lead":
                 ahead = np.where(here + call.offset < stop, here + call.offset, -1)
-                columns.append(_take_or_default(call, _argument_values(call, table), ahead, table))
+                columns.append(take_or_default(call, argument_values(call, table), ahead, table))
             else:
                 columns.append(table.column(f"{CALL}{next(places)}"))
         return pa.table(columns, schema=self.output).filter(pa.array(ready)), table.filter(pa.array(~ready))
@@ -274,27 +281,6 @@ def _live_partitions(table: pa.Table, keys: Ints, ended: Flags) -> tuple[pa.Tabl
     """The rows of partitions that have not ended."""
     kept = ~ended[keys]
     return table.filter(pa.array(kept)), keys[kept]
-
-
-def _argument_values(call: OverCall, table: pa.Table) -> pa.Array:
-    """The values that a call looks at."""
-    return pa.nulls(table.num_rows) if call.argument is None else column(table, call.argument)
-
-
-def _weights(call: OverCall, seen: pa.Array) -> Ints:
-    """What each row counts."""
-    if call.argument is None:
-        return np.ones(len(seen), np.int64)
-    return valid_flags(seen).astype(np.int64)
-
-
-def _take_or_default(call: OverCall, values: pa.Array, places: Ints, rows: pa.Table) -> pa.Array:
-    """The values at these places, one for each row; where it is -1, the default of the row."""
-    if call.default is None:
-        return take_rows(values, places)
-    default = column(rows, call.default).cast(values.type)
-    either = np.where(places < 0, len(values) + np.arange(len(places)), places)
-    return pa.concat_arrays([values, default]).take(pa.array(either))
 
 
 def _inverse_order(order: Ints) -> Ints:

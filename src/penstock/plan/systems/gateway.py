@@ -8,7 +8,8 @@ from penstock.clients.clusters import Clusters
 from penstock.clients.conduktor import GatewayInterceptor, GatewayState
 from penstock.clients.registry.client import Registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import GatewayRule, Manifest
+from penstock.manifest.model import Manifest
+from penstock.manifest.resources import GatewayRule
 from penstock.plan.steps import ChangeVirtualTopic, CreateVirtualTopic, DeleteVirtualTopic, VirtualTopicStep
 from penstock.project.yaml.secrets import COVER
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 from penstock.clients.clusters import Clusters
 from penstock.clients.kafka_connect import ConnectorState
 from penstock.errors import Diagnostic
-from penstock.manifest.model import ConnectorSpec, Manifest
+from penstock.manifest.model import Manifest
+from penstock.manifest.resources import ConnectorSpec
 from penstock.plan.steps import ChangeConnector, ConnectorStep, CreateConnector, DeleteConnector, RestartConnector
 from penstock.project.yaml.secrets import COVER, is_secret_name, mask_secrets
 from penstock.project.yaml.variables import Environ, resolve_variables

@@ -9,7 +9,8 @@ from penstock.clients.clusters import Clusters
 from penstock.clients.registry.client import Registry
 from penstock.clients.registry.columns import columns_of
 from penstock.errors import Diagnostic
-from penstock.manifest.model import Manifest, SchemaSpec
+from penstock.manifest.model import Manifest
+from penstock.manifest.resources import SchemaSpec
 from penstock.plan.steps import PutSchema
 
 

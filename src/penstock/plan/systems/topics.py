@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from penstock.clients.kafka.admin import TopicState
 from penstock.errors import Diagnostic, did_you_mean
-from penstock.manifest.model import QuerySpec, TopicSpec
+from penstock.manifest.model import QuerySpec
+from penstock.manifest.resources import TopicSpec
 from penstock.plan.steps import ChangeTopic, CreateTopic, LeaveTopic, TopicStep
 
 

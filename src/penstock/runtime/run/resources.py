@@ -12,7 +12,8 @@ from penstock.clients.kafka.admin import KafkaAdmin, TopicState
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed, ServiceError
-from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
+from penstock.manifest.model import Backfill, Input, QuerySpec
+from penstock.manifest.resources import ConnectorSpec, GatewayRule, SchemaSpec, TopicSpec
 from penstock.plan.deployed.consumer_groups import ChosenGroups, groups
 from penstock.plan.deployed.offsets import OffsetStore, reader_of, readers
 from penstock.plan.deployed.place import ProjectPlace
