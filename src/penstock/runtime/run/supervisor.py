@@ -15,8 +15,8 @@ from penstock.plan.state import batch_outputs, record_query
 from penstock.plan.steps import Plan
 from penstock.plan.stores import StateStore
 from penstock.plan.waves import waves
-from penstock.runtime.batch.progress import ProgressBoard
 from penstock.runtime.dead_letters.masking import mask_failure
+from penstock.runtime.delivery.progress import ProgressBoard
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.run.backoff import Retries
 from penstock.runtime.run.broker_watch import BrokerWatch

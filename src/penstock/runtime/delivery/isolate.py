@@ -9,13 +9,15 @@ from penstock.connectors.contract import Sink
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import QueryOutput
-from penstock.runtime.batch.fan_out import split_streams, union_streams
-from penstock.runtime.dead_letters import rejections
-from penstock.runtime.dead_letters.bisect import MESSAGE, PLACE, Faults, find_faults, find_joint_faults
-from penstock.runtime.dead_letters.collector import Batch, DeadLetterCollector
-from penstock.runtime.dead_letters.trial_run import TrialRun
-from penstock.runtime.query.decode_errors import drop_undecodable
-from penstock.runtime.query.reread import Counts, count_rows, reread_rows, sort_rows
+from penstock.runtime.dead_letters import rows as rejections
+from penstock.runtime.delivery.bisect import Faults, find_faults, find_joint_faults
+from penstock.runtime.delivery.collector import Batch, DeadLetterCollector
+from penstock.runtime.delivery.fan_out import split_streams, union_streams
+from penstock.runtime.delivery.reread import reread_rows, sort_rows
+from penstock.runtime.delivery.trial_run import TrialRun
+from penstock.runtime.query.decode_errors import Counts, count_rows, drop_undecodable
+from penstock.runtime.query.provenance import PLACE
+from penstock.runtime.query.row_guards import MESSAGE
 from penstock.runtime.spark.errors import is_row_error
 
 

@@ -13,11 +13,12 @@ from pyspark.sql import functions as f
 
 from penstock.clients.files.batch_directory import PartRead
 from penstock.clients.files.formats import FORMATS, is_gone
-from penstock.connectors.contract import ERROR, Source
+from penstock.connectors.contract import Source
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input
-from penstock.runtime.dead_letters.collector import Batch, DeadLetterCollector
+from penstock.runtime.delivery.collector import Batch, DeadLetterCollector
+from penstock.runtime.query.decode_errors import Counts, count_rows
 from penstock.runtime.spark.errors import SPARK_ERRORS, FileAtFault, file_at_fault
 
 MOST: Final = 100
@@ -25,14 +26,6 @@ MOST: Final = 100
 
 UnreadFiles: TypeAlias = Mapping[str, Mapping[str, str]]
 """Files that cannot be read and why, by the views of their inputs and their addresses."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many rows of an input were read, and of how many lines no row could be made."""
-
-    rows: int
-    faults: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +150,6 @@ def _reread_input(
         return None
     nothing = source.peek(session).limit(0)
     return nothing.withColumns({name: f.lit(0) for name in ORDER}) if ordered else nothing
-
-
-def count_rows(rows: DataFrame) -> Counts:
-    """How many rows of an input there are, and how many of them could not be made."""
-    faults = f.count(ERROR if ERROR in rows.columns else f.lit(None))
-    (found,) = rows.agg(f.count(f.lit(1)).alias("rows"), faults.alias("faults")).collect()
-    return Counts(found["rows"], found["faults"])
 
 
 def sort_rows(rows: DataFrame) -> DataFrame:

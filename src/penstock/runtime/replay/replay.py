@@ -22,17 +22,18 @@ from penstock.plan.place import ProjectPlace
 from penstock.plan.state import record_replay_progress
 from penstock.plan.stores import StateStore
 from penstock.project.variables import Environ
-from penstock.runtime.batch import row_rules
-from penstock.runtime.batch.compaction import prepare_rows
-from penstock.runtime.dead_letters import rejections
-from penstock.runtime.dead_letters.bisect import PLACE, Faults, find_faults, find_joint_faults
+from penstock.runtime.dead_letters import rows as rejections
 from penstock.runtime.dead_letters.masking import dead_letter_store, mask_failure
-from penstock.runtime.dead_letters.restore import restore_records
-from penstock.runtime.dead_letters.superseded import find_superseded, newer_rows
-from penstock.runtime.dead_letters.trial_run import TrialRun
+from penstock.runtime.delivery.bisect import Faults, find_faults, find_joint_faults
+from penstock.runtime.delivery.trial_run import TrialRun
+from penstock.runtime.query import row_rules
+from penstock.runtime.query.compaction import prepare_rows
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.decode_errors import drop_undecodable
+from penstock.runtime.query.provenance import PLACE
 from penstock.runtime.query.resolve_config import ConfigResolver
+from penstock.runtime.replay.restore import restore_records
+from penstock.runtime.replay.superseded import find_superseded, newer_rows
 from penstock.runtime.run.resources import RunResources
 from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_row_error
 

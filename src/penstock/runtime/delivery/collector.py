@@ -9,11 +9,11 @@ from penstock.clients.files.batch_directory import BatchRef, PartRead
 from penstock.clients.rows.topic_names import dead_letter_topic
 from penstock.connectors.contract import Source
 from penstock.manifest.model import Check, Input, KeyedStep, QueryOutput, QuerySpec
-from penstock.runtime.batch import row_rules
-from penstock.runtime.batch.progress import ProgressBoard
 from penstock.runtime.checkpoint.layout import BatchTime
-from penstock.runtime.dead_letters import rejections
+from penstock.runtime.dead_letters import rows as rejections
 from penstock.runtime.dead_letters.store import DeadLetterStore
+from penstock.runtime.delivery.progress import ProgressBoard
+from penstock.runtime.query import row_rules
 from penstock.runtime.query.dataframes import Frames
 
 

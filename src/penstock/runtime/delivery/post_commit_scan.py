@@ -23,12 +23,11 @@ from penstock.runtime.checkpoint.layout import (
     last_offsets,
     start_offset,
 )
-from penstock.runtime.checkpoint.offset_commit import flatten_positions
-from penstock.runtime.dead_letters.collector import Batch, DeadLetterCollector
+from penstock.runtime.checkpoint.offset_commit import Positions, flatten_positions
+from penstock.runtime.delivery.collector import Batch, DeadLetterCollector
+from penstock.runtime.delivery.committed_batch import CommittedBatch
 from penstock.runtime.query.decode_errors import undecodable_metric
 from penstock.runtime.query.row_guards import failed_metric
-from penstock.runtime.run.listener import CommittedBatch
-from penstock.runtime.run.resources import RunResources
 from penstock.runtime.spark.errors import failure_in_python
 
 Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -40,13 +39,17 @@ class PostCommitScan:
     """Looks through what one query has done, in a thread of its own. What goes wrong with that is in `failures`."""
 
     def __init__(
-        self, keeping: DeadLetterCollector, outside: RunResources, checkpoint: Path, failures: list[PenstockError]
+        self,
+        keeping: DeadLetterCollector,
+        earliest_offsets: Callable[[Iterable[str]], Positions],
+        checkpoint: Path,
+        failures: list[PenstockError],
     ) -> None:
         self._keeping = keeping
-        self._outside = outside
+        self._earliest_offsets = earliest_offsets
         self._checkpoint = checkpoint
         self._failures = failures
-        self._finished_phases: queue.SimpleQueue[CommittedBatch | None] = queue.SimpleQueue()
+        self._committed: queue.SimpleQueue[CommittedBatch | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
@@ -69,7 +72,7 @@ class PostCommitScan:
 
     def _scan_backlog(self, seen: Offsets, reached: Offsets, done: int) -> None:
         """Scan what was read since and still exists. Dead letters record the ranges of what does not."""
-        began, begins = self._start_offsets(seen), self._outside.earliest_offsets(reached)
+        began, begins = self._start_offsets(seen), self._earliest_offsets(reached)
         before: dict[str, dict[str, int]] = {}
         after: dict[str, dict[str, int]] = {}
         gone: dict[str, list[tuple[int, int, int]]] = {}
@@ -96,7 +99,7 @@ class PostCommitScan:
 
     def enqueue_batch(self, batch: CommittedBatch) -> None:
         """To be told of every batch that Spark has committed."""
-        self._finished_phases.put(batch)
+        self._committed.put(batch)
 
     def close(self, until: float | None = None) -> None:
         """Look through what is left. The query does not run any more.
@@ -105,14 +108,14 @@ class PostCommitScan:
         """
         if self._thread is None:
             return
-        self._finished_phases.put(None)
+        self._committed.put(None)
         self._thread.join(None if until is None else max(0.0, until - clock.monotonic()))
         if self._thread.is_alive():
             text = "what it left out was not kept in time"
             self._failures.append(QueryFailed("not-drained", text, retriable=True))
 
     def _work(self) -> None:
-        while (batch := self._finished_phases.get()) is not None:
+        while (batch := self._committed.get()) is not None:
             try:
                 self._scan_batch(batch)
             except Exception as error:  # noqa: BLE001 - nobody else would hear of it

@@ -12,11 +12,11 @@ from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.connectors.contract import Sink, Source
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Check, QueryOutput, QuerySpec, Step
-from penstock.runtime.batch.fan_out import split_streams
-from penstock.runtime.dead_letters.bisect import MESSAGE, PLACE
+from penstock.runtime.delivery.fan_out import split_streams
 from penstock.runtime.query import row_guards
 from penstock.runtime.query.dataframes import Frames
-from penstock.runtime.query.provenance import carry_query_column
+from penstock.runtime.query.provenance import PLACE, carry_query_column
+from penstock.runtime.query.row_guards import MESSAGE
 from penstock.sql.analyze.fallible_query import find_fallible
 
 

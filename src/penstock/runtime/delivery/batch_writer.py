@@ -14,10 +14,6 @@ from penstock.clients.files.formats import is_local
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import KeyedStep, QueryOutput, QuerySpec
-from penstock.runtime.batch import row_rules, sink_progress
-from penstock.runtime.batch.compaction import prepare_rows
-from penstock.runtime.batch.fan_out import persist_batch, split_streams
-from penstock.runtime.batch.progress import ProgressBoard
 from penstock.runtime.checkpoint.layout import (
     batch_offsets,
     batch_parts,
@@ -25,13 +21,13 @@ from penstock.runtime.checkpoint.layout import (
     checkpoint_id,
     unfinished_batch,
 )
-from penstock.runtime.dead_letters import rejections
-from penstock.runtime.dead_letters.collector import Batch, DeadLetterCollector
-from penstock.runtime.dead_letters.isolate import BatchIsolation
-from penstock.runtime.query.dataframes import Frames
-from penstock.runtime.query.decode_errors import count_undecodable
-from penstock.runtime.query.event_time import can_drop_untimed, count_untimed
-from penstock.runtime.query.reread import (
+from penstock.runtime.dead_letters import rows as rejections
+from penstock.runtime.delivery import sink_progress
+from penstock.runtime.delivery.collector import Batch, DeadLetterCollector
+from penstock.runtime.delivery.fan_out import persist_batch, split_streams
+from penstock.runtime.delivery.isolate import BatchIsolation
+from penstock.runtime.delivery.progress import ProgressBoard
+from penstock.runtime.delivery.reread import (
     UnreadFiles,
     can_reread,
     gone_files,
@@ -40,6 +36,11 @@ from penstock.runtime.query.reread import (
     unreadable_files,
     without_files,
 )
+from penstock.runtime.query import row_rules
+from penstock.runtime.query.compaction import prepare_rows
+from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.decode_errors import count_undecodable
+from penstock.runtime.query.event_time import can_drop_untimed, count_untimed
 from penstock.runtime.query.row_guards import count_failing
 from penstock.runtime.query.stateful import turn_metric
 from penstock.runtime.query.table_watch import TableWatch
