@@ -1,34 +1,43 @@
-"""Rows and records of a batch that could not be used, read once more and kept where they can be looked at."""
+"""Dead letters of a running query: rejected rows are read again, described, and stored.
 
-from collections.abc import Mapping, Sequence
+A dead letter is stored under the name of its batch and kind (`BatchRef.output`), so a store that knows batches has it
+once, however often the batch is attempted. These names are on disk: they must not change.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from pyspark.sql import DataFrame
 
-from penstock.clients.files.batch_directory import BatchRef, PartRead
+from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.rows.topic_names import dead_letter_topic
 from penstock.connectors.contract import Source
-from penstock.manifest.model import Check, Input, KeyedStep, QueryOutput, QuerySpec
-from penstock.runtime.checkpoint.layout import BatchTime
-from penstock.runtime.dead_letters import rows as rejections
+from penstock.manifest.model import Input, QuerySpec
+from penstock.runtime.dead_letters import rows as dead_letters
 from penstock.runtime.dead_letters.store import DeadLetterStore
+from penstock.runtime.delivery.attempt import BatchRead
 from penstock.runtime.delivery.progress import ProgressBoard
-from penstock.runtime.query import row_rules
+from penstock.runtime.delivery.rejections import (
+    Failing,
+    Faulty,
+    GoneRecords,
+    InputRejection,
+    Late,
+    OutputRejection,
+    Refused,
+    RuleBroken,
+    StreamRejection,
+    Undecodable,
+    UnreadFiles,
+    Untimed,
+)
 from penstock.runtime.query.dataframes import Frames
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """A batch that was read: what each reader has read of it, and when it was."""
-
-    ref: BatchRef
-    parts: Mapping[str, PartRead]
-    time: BatchTime
-
-
-@dataclass(frozen=True, slots=True)
 class DeadLetterCollector:
-    """Keeps what a query leaves out, each in a topic for errors of the node that it belongs to."""
+    """Finds and stores the rejected rows of a query, where its `on_error` asks for that."""
 
     spec: QuerySpec
     sources: Sequence[Source]
@@ -36,91 +45,83 @@ class DeadLetterCollector:
     board: ProgressBoard
     errors: DeadLetterStore
 
-    def reread_input(self, view: str, batch: Batch, *, ordered: bool = False) -> DataFrame | None:
-        """An input's part of a batch once more, if it can be read again. The clock stands where it stood."""
-        entry, source = next(pair for pair in self.inputs() if pair[0].view == view)
-        session = self.frames.session(now_ms=batch.time.began_ms)
-        return source.reread(session, entry.name, batch.parts, ordered=ordered)
-
     def inputs(self) -> list[tuple[Input, Source]]:
         return list(zip(self.spec.inputs, self.sources, strict=True))
 
-    def collect_undecodable(self, entry: Input, batch: Batch) -> None:
-        """Keep the records of an input that could not be made into rows."""
-        rows = self.reread_input(entry.view, batch)
-        if rows is not None:
-            self.write_dead_letters(
-                entry.node,
-                rejections.undecodable_records(rows, entry, self._writer),
-                batch.ref,
-                f"{entry.view} unreadable",
-            )
+    def reread_input(self, view: str, batch: BatchRead) -> DataFrame | None:
+        """Read an input's part of a batch again, at the batch's own time; None if that cannot be done."""
+        entry, source = next(pair for pair in self.inputs() if pair[0].view == view)
+        session = self.frames.session(now_ms=batch.time.began_ms)
+        return source.reread(session, entry.name, batch.parts)
 
-    def collect_unread_files(self, entry: Input, files: Mapping[str, str], batch: Batch) -> None:
-        """Keep the names of files that could not be read, and why."""
-        letters = rejections.unread_files(self.frames.session(), files, self._writer)
-        self.write_dead_letters(entry.node, letters, batch.ref, f"{entry.view} files")
+    def collect(self, rejection: StreamRejection | InputRejection, batch: BatchRead) -> None:
+        """Store what was rejected before it came to an output."""
+        writer, ref = self.spec.outputs[0], batch.ref
+        match rejection:
+            case Undecodable(entry):
+                if entry.on_error == "dead_letter":
+                    self._collect_input(
+                        entry, batch, f"{entry.view} unreadable", dead_letters.undecodable_records, writer.node
+                    )
+            case Untimed(entries):
+                for entry in entries:
+                    if entry.on_error == "dead_letter":
+                        self._collect_input(
+                            entry, batch, f"{entry.view} errors", dead_letters.untimed_rows, writer.node
+                        )
+            case Failing(check):
+                rows = self.reread_input(check.input, batch) if writer.on_error == "dead_letter" else None
+                if rows is not None:
+                    found = self.frames.failing_rows(self.spec, check, rows)
+                    letters = dead_letters.failing_rows(found, self._entry(check.input), writer.node)
+                    self.write(writer.node, letters, ref, f"{check.view} fails")
+            case Late(step, late):
+                rows = self.reread_input(late.input, batch)
+                if rows is not None:
+                    entry, found = self._entry(late.input), self.frames.late_rows(self.spec, late, rows)
+                    letters = dead_letters.late_rows(found, step, entry, batch.time.watermark_ms)
+                    self.write(entry.node, letters, ref, f"{step.view} late", late=True)
+            case UnreadFiles(entry, files):
+                if entry.on_error == "dead_letter":
+                    letters = dead_letters.unread_files(self.frames.session(), files, writer.node)
+                    self.write(entry.node, letters, ref, f"{entry.view} files")
+            case GoneRecords(entry, ranges):
+                if entry.on_error == "dead_letter" or (self.spec.checks and writer.on_error == "dead_letter"):
+                    topic = str(entry.source["topic"])
+                    letters = dead_letters.gone_records(self.frames.session(), topic, ranges, writer.node)
+                    self.write(entry.node, letters, ref, f"{entry.view} gone")
+            case _:
+                assert_never(rejection)
 
-    def collect_gone_records(self, entry: Input, ranges: Sequence[tuple[int, int, int]], batch: Batch) -> None:
-        """Keep which records of an input are gone, by partition, first and last offset: nobody knows any more what was
-        left out of them."""
-        if entry.on_error == "dead_letter" or (self.spec.checks and self.spec.outputs[0].on_error == "dead_letter"):
-            letters = rejections.gone_records(self.frames.session(), str(entry.source["topic"]), ranges, self._writer)
-            self.write_dead_letters(entry.node, letters, batch.ref, f"{entry.view} gone")
+    def write_output_letters(self, rejection: OutputRejection, letters: DataFrame, ref: BatchRef) -> None:
+        """Store what was rejected at an output."""
+        view = rejection.output.view
+        match rejection:
+            case RuleBroken():
+                kind = f"{view} rules"
+            case Refused():
+                kind = f"{view} refused"
+            case Faulty(_, stream, joint):
+                kind = " ".join(filter(None, (view, stream, "errors beside others" if joint else "errors")))
+            case _:
+                assert_never(rejection)
+        self.write(rejection.output.node, letters, ref, kind)
 
-    def collect_untimed(self, entry: Input, batch: Batch) -> None:
-        """Keep the rows of an input that had no usable event time."""
-        rows = self.reread_input(entry.view, batch)
-        if rows is not None:
-            self.write_dead_letters(
-                entry.node, rejections.untimed_rows(rows, entry, self._writer), batch.ref, f"{entry.view} errors"
-            )
-
-    def collect_failing(self, check: Check, batch: Batch) -> None:
-        """Keep the rows that were kept out because the SQL would have failed over them."""
-        rows = self.reread_input(check.input, batch)
-        if rows is not None:
-            found = self.frames.failing_rows(self.spec, check, rows)
-            letters = rejections.failing_rows(found, self._entry(check.input), self._writer)
-            self.write_dead_letters(self._writer, letters, batch.ref, f"{check.view} fails")
-
-    def collect_rule_breaks(self, output: QueryOutput, batch: Batch, count: int) -> bool:
-        """Keep the records whose rows break a rule. Whether that could be done: each of so many rows must be made of
-        one, and break it also when it is made once more."""
-        entry = next(entry for entry in self.spec.inputs if not entry.static)
-        rows = self.reread_input(entry.view, batch)
-        made = None if rows is None else self.frames.rows_with_records(self.spec, output.view, entry, rows)
-        if made is None:
-            return False
-        found = row_rules.breaking_rows(row_rules.mark_broken_rules(made, output.rules)).persist()
-        try:
-            if found.count() != count:
-                return False
-            letters = rejections.rule_breaking_records(found, entry, output.node)
-            self.write_dead_letters(output.node, letters, batch.ref, f"{output.view} rules")
-            return True
-        finally:
-            found.unpersist()
-
-    def collect_late(self, step: KeyedStep, batch: Batch) -> None:
-        """Keep the rows that came too late for an operator."""
-        assert step.late is not None
-        rows = self.reread_input(step.late.input, batch)
-        if rows is not None:
-            entry = self._entry(step.late.input)
-            found = self.frames.late_rows(self.spec, step.late, rows)
-            letters = rejections.late_rows(found, step, entry, batch.time.watermark_ms)
-            self.write_dead_letters(entry.node, letters, batch.ref, f"{step.view} late", late=True)
-
-    def write_dead_letters(
-        self, node: str, letters: DataFrame, ref: BatchRef, kind: str, *, late: bool = False
-    ) -> None:
+    def write(self, node: str, letters: DataFrame, ref: BatchRef, kind: str, *, late: bool = False) -> None:
         if self.errors.write(node, letters, replace(ref, output=kind)):
             self.board.note_dead_letters(self.spec.name, dead_letter_topic(node), late=late)
 
+    def _collect_input(
+        self,
+        entry: Input,
+        batch: BatchRead,
+        kind: str,
+        describe: Callable[[DataFrame, Input, str], DataFrame],
+        reader: str,
+    ) -> None:
+        rows = self.reread_input(entry.view, batch)
+        if rows is not None:
+            self.write(entry.node, describe(rows, entry, reader), batch.ref, kind)
+
     def _entry(self, view: str) -> Input:
         return next(entry for entry in self.spec.inputs if entry.view == view)
-
-    @property
-    def _writer(self) -> str:
-        return self.spec.outputs[0].node
