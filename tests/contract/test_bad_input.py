@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
 from penstock.errors import PenstockError, ProjectInvalid
-from penstock.runtime.batch.progress import QueryProgress
+from penstock.runtime.delivery.progress import QueryProgress
 from penstock.runtime.run.supervisor import Run
 from tests.contract.services import MortalClickHouse
 from tests.contract.subjects import Database

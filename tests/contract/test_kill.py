@@ -21,8 +21,8 @@ from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.connectors.registry import BUILT_INS, find_sink
 from penstock.dev import postgres as dev_postgres
-from penstock.runtime.batch.sink_progress import NOTE
 from penstock.runtime.checkpoint.layout import last_number
+from penstock.runtime.delivery.sink_progress import NOTE
 from tests.contract.subjects import Database, parsed
 from tests.endpoint import endpoint
 from tests.services import clickhouse, kafka
@@ -157,7 +157,7 @@ sinks:
 KILL_BEFORE_THE_COMMIT = """
 import os, signal, threading
 from penstock.cli.main import main
-from penstock.runtime.batch.batch_writer import BatchWriter
+from penstock.runtime.delivery.batch_writer import BatchWriter
 
 both, write = threading.Barrier(2), BatchWriter.__call__
 

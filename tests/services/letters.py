@@ -1,6 +1,7 @@
 """Letters of a project, delivered again."""
 
-from penstock.runtime.dead_letters.replay import ReplayResult, replay_dead_letters
+from penstock.runtime.replay.output_replay import ReplayResult
+from penstock.runtime.replay.replay import replay_dead_letters
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compile_project
 from tests.spark.running import Running

@@ -20,7 +20,7 @@ from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.connectors.contract import WriteResult
 from penstock.dev import processes
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.runtime.batch.batch_writer import BatchWriter
+from penstock.runtime.delivery.batch_writer import BatchWriter
 from penstock.testing.contract import FIRST
 from tests.services import clickhouse
 from tests.spark.running import Running

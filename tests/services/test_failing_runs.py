@@ -12,7 +12,7 @@ import pytest
 from penstock.dev import clickhouse as dev_clickhouse
 from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
-from penstock.runtime.batch.sink_progress import NOTE
+from penstock.runtime.delivery.sink_progress import NOTE
 from tests.process.cli import PATIENCE, UNHURRIED, alive, background, everybody, penstock, wait_until
 from tests.services.clickhouse import client
 from tests.services.postgres import Database

@@ -13,7 +13,7 @@ from penstock.clients.registry.client import RegisteredSchema, Registry
 from penstock.clients.registry.schema_cache import SchemaCache
 from penstock.connectors.kafka import KafkaSource
 from penstock.errors import ServiceError
-from penstock.runtime.dead_letters.replay import ReplayResult
+from penstock.runtime.replay.output_replay import ReplayResult
 from penstock.sql.types.columns import Column
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check

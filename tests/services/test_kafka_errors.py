@@ -13,7 +13,7 @@ from penstock.cli.errors import app
 from penstock.cli.main import app as penstock_app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import PlanRefused
-from penstock.runtime.dead_letters.replay import ReplayResult
+from penstock.runtime.replay.output_replay import ReplayResult
 from penstock.runtime.run.lock import run_lock
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check

@@ -33,8 +33,9 @@ from penstock.clients.postgres.tables import QualifiedTable
 from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.runtime.dead_letters.replay import ReplayResult, replay_dead_letters
 from penstock.runtime.dead_letters.store import DirectoryDeadLetters
+from penstock.runtime.replay.output_replay import ReplayResult
+from penstock.runtime.replay.replay import replay_dead_letters
 from penstock.testing.contract import FIRST
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compile_project

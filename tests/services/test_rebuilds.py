@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from penstock.cli.main import app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.dev import postgres as dev_postgres
-from penstock.runtime.batch.progress import QueryProgress
+from penstock.runtime.delivery.progress import QueryProgress
 from penstock.workflow.stages import check
 from tests.services import clickhouse
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.plan.deployed.place import ProjectPlace
-from penstock.runtime.batch.progress import QueryProgress
+from penstock.runtime.delivery.progress import QueryProgress
 from penstock.runtime.run.preview import peek
 from penstock.runtime.run.start import start
 from penstock.runtime.run.supervisor import Run

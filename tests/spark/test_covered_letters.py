@@ -9,7 +9,7 @@ import pytest
 from penstock.clients.dead_letters.model import DeadLetter
 from penstock.errors import QueryFailed
 from penstock.runtime.dead_letters import masking
-from penstock.runtime.dead_letters.replay import ReplayResult
+from penstock.runtime.replay.output_replay import ReplayResult
 from penstock.workflow.dead_letters import mask_dead_letters, pending_dead_letters
 from penstock.workflow.stages import check
 from tests.services.letters import deliver

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.connectors.file import FileSink
-from penstock.runtime.batch.sink_progress import NOTE
-from penstock.runtime.dead_letters.replay import ReplayResult, replay_dead_letters
+from penstock.runtime.delivery.sink_progress import NOTE
+from penstock.runtime.replay.output_replay import ReplayResult
+from penstock.runtime.replay.replay import replay_dead_letters
 from penstock.testing import memory
 from penstock.testing.contract import FIRST
 from penstock.workflow.dead_letters import pending_dead_letters

@@ -16,7 +16,8 @@ from penstock.clients.clusters import Clusters
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.project.application_settings import settings_from
-from penstock.runtime.dead_letters.replay import ReplayResult, replay_dead_letters
+from penstock.runtime.replay.output_replay import ReplayResult
+from penstock.runtime.replay.replay import replay_dead_letters
 from penstock.testing.contract import FIRST
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compile_project

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from penstock.cli.live import Epochs, LiveTable, bars, notes, skipped_rows_note, table
 from penstock.errors import Fault
-from penstock.runtime.batch.progress import QueryProgress, Retry
+from penstock.runtime.delivery.progress import QueryProgress, Retry
 
 ROWS = (
     QueryProgress("orders_lenient", "finished", 12, 1_234_567, 1_234_560, 7, 3, 0, 20_512.3, 1_240),

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli import output
 from penstock.errors import Diagnostic, QueryFailed, ServiceError, Severity
-from penstock.runtime.batch.progress import QueryProgress
+from penstock.runtime.delivery.progress import QueryProgress
 
 BROKEN = QueryFailed("query-failed", "it broke", hint="mend it").with_context("query `q` stopped", node="q")
 

@@ -1,7 +1,7 @@
 """The board that queries' progress is written on."""
 
 from penstock.errors import Fault
-from penstock.runtime.batch.progress import ProgressBoard, QueryProgress
+from penstock.runtime.delivery.progress import ProgressBoard, QueryProgress
 
 DOWN = Fault("kept", "no answer", internal=False, retriable=True)
 

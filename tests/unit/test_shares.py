@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.batch import BatchRef
-from penstock.runtime.batch import sink_progress
+from penstock.runtime.delivery import sink_progress
 
 REF = BatchRef("numbers", "sink.one", "c0ffee", 3, ("numbers:{}",))
 

@@ -10,7 +10,7 @@ from penstock.cli.live import LiveTable
 from penstock.cli.options import OutputFormat
 from penstock.plan.deployed.state import record_progress, record_query
 from penstock.plan.deployed.stores import SqliteStore
-from penstock.runtime.batch.progress import QueryProgress
+from penstock.runtime.delivery.progress import QueryProgress
 from penstock.workflow.stages import check
 from tests.support import write
 from tests.unit.conftest import MAIN, Compile

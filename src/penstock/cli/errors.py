@@ -190,7 +190,7 @@ def _replay_nodes(
     find_java()
     jars = fetch_packages(packages_of(manifest, checked.environ), output.say)
     output.say("Starting Spark …")
-    from penstock.runtime.dead_letters.replay import replay_dead_letters
+    from penstock.runtime.replay.replay import replay_dead_letters
     from penstock.runtime.spark.session import spark_session
 
     store = checked.marks

@@ -19,7 +19,7 @@ from penstock.cli.printable import escape_controls, escape_lines
 from penstock.cli.query_states import StateChanges, clock_time, state_text, summary_line
 
 if TYPE_CHECKING:
-    from penstock.runtime.batch.progress import QueryProgress
+    from penstock.runtime.delivery.progress import QueryProgress
 
 STATES = {
     "waiting": "dim",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.cli.output import Level
-    from penstock.runtime.batch.progress import QueryProgress
+    from penstock.runtime.delivery.progress import QueryProgress
 
 LIVE_STATES = ("waiting", "running", "retrying", "stopping")
 

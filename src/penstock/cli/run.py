@@ -34,7 +34,7 @@ from penstock.plan.steps import Plan
 from penstock.workflow.stages import CheckedProject, check, compile_project, plan_project
 
 if TYPE_CHECKING:
-    from penstock.runtime.batch.progress import ProgressBoard
+    from penstock.runtime.delivery.progress import ProgressBoard
 
 
 def command(

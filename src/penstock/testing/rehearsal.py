@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from penstock.manifest.model import Input, Manifest, QuerySpec
 from penstock.row_columns import OP
-from penstock.runtime.batch.progress import QueryProgress
+from penstock.runtime.delivery.progress import QueryProgress
 from penstock.runtime.query.watermark_heartbeat import write_heartbeat
 from penstock.runtime.run.start import start
 from penstock.workflow.stages import check, compile_project, plan_project

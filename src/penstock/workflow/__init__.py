@@ -25,7 +25,7 @@ from penstock.plan.steps import Plan
 from penstock.workflow.stages import CheckedProject, Target, check, compile_project, plan_project
 
 if TYPE_CHECKING:
-    from penstock.runtime.batch.progress import QueryProgress
+    from penstock.runtime.delivery.progress import QueryProgress
     from penstock.workflow.host import HostedRun
 
 __all__ = [

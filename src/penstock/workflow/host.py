@@ -17,7 +17,7 @@ from penstock.workflow.packages import fetch_packages, packages_of
 from penstock.workflow.stages import CheckedProject
 
 if TYPE_CHECKING:
-    from penstock.runtime.batch.progress import ProgressBoard
+    from penstock.runtime.delivery.progress import ProgressBoard
     from penstock.runtime.run.supervisor import DrainPolicy, Run
 
 RECORD_SECS: Final = 1.0
@@ -64,7 +64,7 @@ def host_run(
         find_java()
         jars = fetch_packages(packages_of(plan.manifest, checked.environ), say)
         say("Starting Spark …")
-        from penstock.runtime.batch.progress import ProgressBoard
+        from penstock.runtime.delivery.progress import ProgressBoard
         from penstock.runtime.run.start import start
         from penstock.runtime.spark.session import kill_jvm, spark_session
 

@@ -1,1 +1,1 @@
-"""Rows and records that could not be processed: found, kept, listed, and replayed."""
+"""Dead letters: rejected rows with reason and origin, without masked values, and where they are stored."""

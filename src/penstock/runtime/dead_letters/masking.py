@@ -28,7 +28,7 @@ from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.masked_answers import ANSWERS, WITHHELD_TEXT, mask_answer
 from penstock.errors import PenstockError
 from penstock.manifest.model import QuerySpec
-from penstock.runtime.dead_letters.rejections import REASONS
+from penstock.runtime.dead_letters.rows import REASONS
 from penstock.runtime.dead_letters.store import DeadLetterStore
 
 _WITHOUT_RECORD: Final = (REFUSED, UNREAD, GONE)

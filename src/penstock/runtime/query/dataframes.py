@@ -17,9 +17,8 @@ from penstock.connectors.contract import ORIGIN, Source
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Manifest, QuerySpec, Step
 from penstock.manifest.queries.input_columns import RESERVED, has_operators, used_view_columns
 from penstock.row_columns import CLOCK, OP, ORDER
-from penstock.runtime.batch.compaction import compact_rows
-from penstock.runtime.dead_letters.bisect import PLACE
 from penstock.runtime.query import row_guards, watermark_heartbeat
+from penstock.runtime.query.compaction import compact_rows
 from penstock.runtime.query.decode_errors import drop_origin, drop_undecodable, filter_decodable
 from penstock.runtime.query.event_time import (
     FAULT,
@@ -30,7 +29,7 @@ from penstock.runtime.query.event_time import (
     mark_faults,
 )
 from penstock.runtime.query.ml.functions import MlFunctions
-from penstock.runtime.query.provenance import carry_query_column
+from penstock.runtime.query.provenance import PLACE, carry_query_column
 from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.query.stateful import apply_operator
 from penstock.runtime.spark.analysis_errors import attribute_errors, check_outputs

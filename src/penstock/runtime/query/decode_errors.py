@@ -1,5 +1,6 @@
 """Records that could not be made into rows: kept out of the query, counted, and known by why."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,6 +13,21 @@ from penstock.runtime.spark.errors import stop_condition
 from penstock.runtime.spark.plan_metrics import apply_pinned_filter, count_filtered_rows, observed_metric
 
 _UNREADABLE: Final = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many rows of an input were read, and how many of them are records that could not be decoded."""
+
+    rows: int
+    faults: int
+
+
+def count_rows(rows: DataFrame) -> Counts:
+    """Count the rows of an input that is read as a table, and those that could not be decoded."""
+    faults = f.count(ERROR if ERROR in rows.columns else f.lit(None))
+    (found,) = rows.agg(f.count(f.lit(1)).alias("rows"), faults.alias("faults")).collect()
+    return Counts(found["rows"], found["faults"])
 
 
 def filter_decodable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFrame:

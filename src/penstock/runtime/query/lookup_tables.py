@@ -12,7 +12,7 @@ from penstock.clients.kafka.decode import FAULTS
 from penstock.connectors.contract import ERROR, ORIGIN, Source
 from penstock.errors import QueryFailed
 from penstock.manifest.model import Input, QuerySpec
-from penstock.runtime.query.reread import count_rows
+from penstock.runtime.query.decode_errors import count_rows
 
 _SHOWN: Final = 3
 

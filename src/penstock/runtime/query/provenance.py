@@ -1,7 +1,12 @@
 """Queries whose rows carry a column of the rows that they read, so that one is known by the other."""
 
+from typing import Final
+
 from penstock.manifest.model import QuerySpec, Step
 from penstock.sql.pushdown.carry_column import append_column
+
+PLACE: Final = "_penstock_row"
+"""The column with the number of a row among those of its batch."""
 
 
 def carry_query_column(query: QuerySpec, column: str) -> QuerySpec | None:

@@ -7,10 +7,11 @@ from pyspark.sql import functions as f
 
 from penstock.clients.jvm.try_eval import try_column
 from penstock.manifest.model import Check
-from penstock.runtime.dead_letters.bisect import MESSAGE
 from penstock.runtime.spark.plan_metrics import observed_metric
 from penstock.sql.lint.gate import check_expression
 
+MESSAGE: Final = "_message"
+"""The column that says what goes wrong with a row."""
 _SOUND: Final = "_sound"
 
 

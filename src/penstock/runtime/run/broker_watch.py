@@ -11,7 +11,7 @@ from typing import Final
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
-from penstock.runtime.batch.progress import ProgressBoard
+from penstock.runtime.delivery.progress import ProgressBoard
 from penstock.runtime.run.resources import Broker, RunResources
 
 _PAUSE_SECS: Final = 5

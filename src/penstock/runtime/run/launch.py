@@ -19,15 +19,15 @@ from penstock.connectors.contract import Sink, Source, StreamSink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import Every, Input, QueryOutput, QuerySpec, RealTime
 from penstock.plan.deployed.place import ProjectPlace
-from penstock.runtime.batch.batch_writer import BatchWriter
-from penstock.runtime.batch.fan_out import fan_out_stream
-from penstock.runtime.batch.progress import ProgressBoard
 from penstock.runtime.checkpoint.layout import reached_ms, reader_offset, state_partitions, unfinished_batch
 from penstock.runtime.checkpoint.state_schema import begin_state
 from penstock.runtime.checkpoint.state_stats import StateNotes
-from penstock.runtime.dead_letters.collector import DeadLetterCollector
 from penstock.runtime.dead_letters.masking import dead_letter_store
-from penstock.runtime.dead_letters.post_commit_scan import PostCommitScan
+from penstock.runtime.delivery.batch_writer import BatchWriter
+from penstock.runtime.delivery.collector import DeadLetterCollector
+from penstock.runtime.delivery.fan_out import fan_out_stream
+from penstock.runtime.delivery.post_commit_scan import PostCommitScan
+from penstock.runtime.delivery.progress import ProgressBoard
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.lookup_tables import check_tables
 from penstock.runtime.query.table_watch import TableWatch
@@ -150,7 +150,7 @@ class Launcher:
             spec, sources, self._frames, self._board, dead_letter_store(spec, self._outside.errors)
         )
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()
-        afterwards = PostCommitScan(keeping, self._outside, checkpoint, failures)
+        afterwards = PostCommitScan(keeping, self._outside.earliest_offsets, checkpoint, failures)
         match shape:
             case "batches":
                 afterwards.catch_up()

@@ -46,8 +46,8 @@ from penstock.plan.steps import (
     StartQuery,
 )
 from penstock.project.yaml.variables import Environ
-from penstock.runtime.batch.progress import ProgressBoard
 from penstock.runtime.checkpoint.layout import discard, set_aside
+from penstock.runtime.delivery.progress import ProgressBoard
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.run.resources import RunResources

@@ -15,8 +15,8 @@ from penstock.plan.deployed.state import batch_outputs, record_query
 from penstock.plan.deployed.stores import StateStore
 from penstock.plan.query_order import waves
 from penstock.plan.steps import Plan
-from penstock.runtime.batch.progress import ProgressBoard
 from penstock.runtime.dead_letters.masking import mask_failure
+from penstock.runtime.delivery.progress import ProgressBoard
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.run.backoff import Retries
 from penstock.runtime.run.broker_watch import BrokerWatch

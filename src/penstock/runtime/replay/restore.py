@@ -14,7 +14,7 @@ from penstock.clients.dead_letters.masking import BY_DIGEST, BY_PLACE
 from penstock.clients.dead_letters.model import WITHHELD, DeadLetter, DeadLetterKey
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.connectors.contract import ORIGIN, Source
-from penstock.runtime.dead_letters.rejections import row_json
+from penstock.runtime.dead_letters.rows import row_json
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 _ROW: Final = "_row"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from penstock.errors import Fault
-from penstock.runtime.batch.batch_counts import BatchCounts
+from penstock.runtime.delivery.batch_counts import BatchCounts
 
 State: TypeAlias = Literal["waiting", "running", "retrying", "stopping", "finished", "stopped", "failed", "not started"]
 

@@ -1,4 +1,4 @@
-"""The way of rows from the inputs of a query to one of its outputs, gone beside the stream."""
+"""From rows of the inputs of a query to the rows of one output, computed beside the stream."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,20 @@ from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.connectors.contract import Sink, Source
 from penstock.manifest.model import Check, QueryOutput, QuerySpec, Step
 from penstock.row_columns import ORDER
-from penstock.runtime.batch.fan_out import split_streams
-from penstock.runtime.dead_letters.bisect import MESSAGE, PLACE
+from penstock.runtime.delivery.fan_out import split_streams
 from penstock.runtime.query import row_guards
 from penstock.runtime.query.dataframes import Frames
-from penstock.runtime.query.provenance import carry_query_column
+from penstock.runtime.query.provenance import PLACE, carry_query_column
+from penstock.runtime.query.row_guards import MESSAGE
 from penstock.sql.analyze.fallible_query import find_fallible
 
 
 @dataclass(frozen=True, slots=True)
 class TrialRun:
-    """What `runtime.rescue` looks for rows on. `settled` are rows as they are to be written.
+    """Tries rows without writing them, so that `bisect` can find those that fail.
 
-    Where rows are `delivered` again, it makes them those of their stream; they come whatever their event time is.
+    `prepare` makes rows of the output ready for the sink. In a replay, `as_stream` gives rows the columns of their
+    stream, and they take part whatever their event time is.
     """
 
     frames: Frames
@@ -33,8 +34,8 @@ class TrialRun:
     output: QueryOutput
     sink: Sink
     ref: BatchRef
-    settled: Callable[[DataFrame], DataFrame]
-    delivered: Callable[[DataFrame], DataFrame] | None = None
+    prepare: Callable[[DataFrame], DataFrame]
+    as_stream: Callable[[DataFrame], DataFrame] | None = None
 
     def compute_output(self, rows: DataFrame) -> DataFrame:
         return self._run_query(rows, self.query)
@@ -50,7 +51,7 @@ class TrialRun:
         self.compute_output(numbered.drop(PLACE))
         entries = {entry.view: entry for entry in query.inputs if not entry.static}
         read = split_streams(numbered, list(entries), PLACE)
-        untimed = self.delivered is not None
+        untimed = self.as_stream is not None
         rows = {view: self.frames.prepare_reread(query, entries[view], read[view], untimed=untimed) for view in entries}
         columns = {view: tuple(n for n in frame.columns if n not in (PLACE, *ORDER)) for view, frame in rows.items()}
         asked = frozenset(asked.function for asked in query.asks)
@@ -75,11 +76,11 @@ class TrialRun:
             return None
 
     def _run_query(self, rows: DataFrame, query: QuerySpec) -> DataFrame:
-        session, untimed = rows.sparkSession, self.delivered is not None
-        rows = rows if self.delivered is None else self.delivered(rows)
+        session, untimed = rows.sparkSession, self.as_stream is not None
+        rows = rows if self.as_stream is None else self.as_stream(rows)
         read = split_streams(rows, [entry.view for entry in query.inputs if not entry.static])
         views = self.frames.compute_views(query, self.sources, read, session, untimed=untimed)
-        return self.settled(views[self.output.view])
+        return self.prepare(views[self.output.view])
 
 
 def _number_failing(rows: DataFrame, view: str, expressions: Sequence[str]) -> DataFrame | None:

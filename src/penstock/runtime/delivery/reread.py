@@ -1,7 +1,7 @@
-"""Batches that are read once more: those of files in the order in which these came, and without files that are broken.
+"""Read a batch again: files in the order in which they came, without those that are broken.
 
-Spark reads the files of a batch in any order, and gives up the batch for one that is broken. Queries without state can
-have their rows from a second reading instead.
+Spark reads the files of a batch in any order, and gives up the batch if one is broken. A stateless query can take its
+rows from a second reading instead.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,26 +13,20 @@ from pyspark.sql import functions as f
 
 from penstock.batch import PartRead
 from penstock.clients.files.formats import FORMATS, is_gone
-from penstock.connectors.contract import ERROR, Source
+from penstock.connectors.contract import Source
 from penstock.errors import QueryFailed
 from penstock.manifest.model import Input
 from penstock.row_columns import ORDER
-from penstock.runtime.dead_letters.collector import Batch, DeadLetterCollector
+from penstock.runtime.delivery.attempt import BatchRead
+from penstock.runtime.delivery.collector import DeadLetterCollector
+from penstock.runtime.query.decode_errors import Counts, count_rows
 from penstock.runtime.spark.errors import SPARK_ERRORS, FileAtFault, file_at_fault
 
 MOST: Final = 100
 """More files than this are not looked for in a batch: then it is not the files that are wrong."""
 
-UnreadFiles: TypeAlias = Mapping[str, Mapping[str, str]]
+FilesByView: TypeAlias = Mapping[str, Mapping[str, str]]
 """Files that cannot be read and why, by the views of their inputs and their addresses."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many rows of an input were read, and of how many lines no row could be made."""
-
-    rows: int
-    faults: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +47,12 @@ def can_reread(keeping: DeadLetterCollector) -> bool:
     return not keeping.spec.stateful and all(source.loses_order for source in streams)
 
 
-def has_lost_order(batch: Batch) -> bool:
+def has_lost_order(batch: BatchRead) -> bool:
     """Whether a reader has read several files, so that their order is lost."""
     return any(len(part.files) > 1 for part in batch.parts.values())
 
 
-def without_files(batch: Batch, unread: UnreadFiles, inputs: Iterable[Input]) -> Batch:
+def without_files(batch: BatchRead, unread: FilesByView, inputs: Iterable[Input]) -> BatchRead:
     """The batch as if some of its files had never come."""
     less = {
         name: replace(part, files=tuple(file for file in part.files if file not in unread[entry.view]))
@@ -69,7 +63,7 @@ def without_files(batch: Batch, unread: UnreadFiles, inputs: Iterable[Input]) ->
     return replace(batch, parts={**batch.parts, **less})
 
 
-def reread_batch(keeping: DeadLetterCollector, batch: Batch, *, ordered: bool) -> RereadBatch:
+def reread_batch(keeping: DeadLetterCollector, batch: BatchRead, *, ordered: bool) -> RereadBatch:
     """The views of the query from a second reading of its files."""
     session = keeping.frames.session(now_ms=batch.time.began_ms)
     rows = reread_rows(keeping, batch, session, ordered=ordered)
@@ -79,7 +73,7 @@ def reread_batch(keeping: DeadLetterCollector, batch: Batch, *, ordered: bool) -
 
 
 def reread_rows(
-    keeping: DeadLetterCollector, batch: Batch, session: SparkSession, *, ordered: bool
+    keeping: DeadLetterCollector, batch: BatchRead, session: SparkSession, *, ordered: bool
 ) -> Mapping[str, DataFrame] | None:
     """The rows of a query's streams once more, by their views. None if those of one cannot be read twice."""
     found: dict[str, DataFrame] = {}
@@ -93,7 +87,7 @@ def reread_rows(
     return found
 
 
-def gone_files(keeping: DeadLetterCollector, batch: Batch) -> UnreadFiles:
+def gone_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByView:
     """The files of a batch that are not there any more. Spark would read the others and say nothing."""
     gone = {
         entry.view: [file for file in batch.parts.get(entry.name, PartRead()).files if is_gone(file)]
@@ -103,7 +97,7 @@ def gone_files(keeping: DeadLetterCollector, batch: Batch) -> UnreadFiles:
     return {view: dict.fromkeys(files, "it is not there any more") for view, files in gone.items() if files}
 
 
-def unreadable_files(keeping: DeadLetterCollector, batch: Batch) -> UnreadFiles:
+def unreadable_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByView:
     """The files of a batch that cannot be read, found by halving."""
     session = keeping.frames.session(now_ms=batch.time.began_ms)
     found: dict[str, dict[str, str]] = {}
@@ -157,13 +151,6 @@ def _reread_input(
         return None
     nothing = source.peek(session).limit(0)
     return nothing.withColumns({name: f.lit(0) for name in ORDER}) if ordered else nothing
-
-
-def count_rows(rows: DataFrame) -> Counts:
-    """How many rows of an input there are, and how many of them could not be made."""
-    faults = f.count(ERROR if ERROR in rows.columns else f.lit(None))
-    (found,) = rows.agg(f.count(f.lit(1)).alias("rows"), faults.alias("faults")).collect()
-    return Counts(found["rows"], found["faults"])
 
 
 def sort_rows(rows: DataFrame) -> DataFrame:

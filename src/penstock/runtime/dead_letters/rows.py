@@ -12,10 +12,10 @@ from penstock.clients.int256.columns import text_column
 from penstock.clients.kafka import decode
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input, KeyedStep
-from penstock.runtime.batch.row_rules import BROKEN
-from penstock.runtime.dead_letters.bisect import MESSAGE
 from penstock.runtime.query.decode_errors import drop_undecodable
 from penstock.runtime.query.event_time import FAULT, FAULTS, convert_event_time, mark_faults
+from penstock.runtime.query.row_guards import MESSAGE
+from penstock.runtime.query.row_rules import BROKEN
 from penstock.runtime.spark.errors import fault_code, fault_reason
 from penstock.sql.stateful.late_rows import LATE_AT, LATE_ROW
 

@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.errors import PenstockError, QueryFailed
+from penstock.runtime.query.provenance import PLACE
+from penstock.runtime.query.row_guards import MESSAGE
 from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python, is_row_error
 
 MOST: Final = 10_000
@@ -23,10 +25,6 @@ MOST_SECS: Final = 900
 """Nor for longer than this."""
 FEW: Final = 20
 """So many rows that the SQL fails over are each tried by themselves, for what Spark says of them."""
-
-MESSAGE: Final = "_message"
-PLACE: Final = "_penstock_row"
-"""The number of a row among those of its batch."""
 
 
 class RowTrial(Protocol):

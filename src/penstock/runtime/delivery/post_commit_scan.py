@@ -1,7 +1,7 @@
-"""What a stream left out, kept after Spark has written and committed the rest.
+"""The scan after a commit: dead letters of a stream that Spark writes by itself.
 
-A stream has no batch of ours in which that could be done. A mark in the checkpoint says how far it was looked through,
-so that nothing is forgotten when the process dies in between.
+There is no batch of ours in which they could be collected. A mark in the checkpoint says how far the scan has come, so
+no dead letter is lost when the process dies between a commit and its scan; one may be stored twice.
 """
 
 import json
@@ -23,12 +23,11 @@ from penstock.runtime.checkpoint.layout import (
     last_offsets,
     start_offset,
 )
-from penstock.runtime.checkpoint.offset_commit import flatten_positions
-from penstock.runtime.dead_letters.collector import Batch, DeadLetterCollector
-from penstock.runtime.query.decode_errors import undecodable_metric
-from penstock.runtime.query.row_guards import failed_metric
-from penstock.runtime.run.listener import CommittedBatch
-from penstock.runtime.run.resources import RunResources
+from penstock.runtime.checkpoint.offset_commit import Positions, flatten_positions
+from penstock.runtime.delivery.attempt import BatchRead
+from penstock.runtime.delivery.collector import DeadLetterCollector
+from penstock.runtime.delivery.committed_batch import CommittedBatch
+from penstock.runtime.delivery.rejections import GoneRecords, observed_count, stream_rejections
 from penstock.runtime.spark.errors import failure_in_python
 
 Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -37,27 +36,31 @@ _MARK: Final = "looked-through.json"
 
 
 class PostCommitScan:
-    """Looks through what one query has done, in a thread of its own. What goes wrong with that is in `failures`."""
+    """Scans the committed batches of one query, in a thread of its own. Its errors are put into `failures`."""
 
     def __init__(
-        self, keeping: DeadLetterCollector, outside: RunResources, checkpoint: Path, failures: list[PenstockError]
+        self,
+        keeping: DeadLetterCollector,
+        earliest_offsets: Callable[[Iterable[str]], Positions],
+        checkpoint: Path,
+        failures: list[PenstockError],
     ) -> None:
         self._keeping = keeping
-        self._outside = outside
+        self._earliest_offsets = earliest_offsets
         self._checkpoint = checkpoint
         self._failures = failures
-        self._finished_phases: queue.SimpleQueue[CommittedBatch | None] = queue.SimpleQueue()
+        self._committed: queue.SimpleQueue[CommittedBatch | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Look through what was committed when nobody looked any more, and begin to listen."""
+        """Scan what was committed after the last scan, and begin to take committed batches."""
         self.catch_up()
         self._write_mark(_reached_offsets(self._checkpoint, min))
         self._thread = threading.Thread(target=self._work, name=f"after {self._keeping.spec.name}", daemon=True)
         self._thread.start()
 
     def catch_up(self) -> None:
-        """Look through what was committed and not looked through. The query does not run."""
+        """Scan what was committed after the last scan. The query does not run."""
         mark = self._checkpoint / _MARK
         done = last_number(self._checkpoint / "commits")
         if mark.is_file() and done is not None:
@@ -69,7 +72,7 @@ class PostCommitScan:
 
     def _scan_backlog(self, seen: Offsets, reached: Offsets, done: int) -> None:
         """Scan what was read since and still exists. Dead letters record the ranges of what does not."""
-        began, begins = self._start_offsets(seen), self._outside.earliest_offsets(reached)
+        began, begins = self._start_offsets(seen), self._earliest_offsets(reached)
         before: dict[str, dict[str, int]] = {}
         after: dict[str, dict[str, int]] = {}
         gone: dict[str, list[tuple[int, int, int]]] = {}
@@ -85,34 +88,35 @@ class PostCommitScan:
         for entry in self._keeping.spec.inputs:
             ranges = None if entry.static else gone.get(str(entry.source.get("topic")))
             if ranges:
-                self._keeping.collect_gone_records(entry, ranges, Batch(self._ref(reached, done), {}, time))
+                batch = BatchRead(self._ref(reached, done), {}, time)
+                self._keeping.collect(GoneRecords(entry, ranges), batch)
         self._scan_range(before, after, None, done, time)
 
     def _start_offsets(self, seen: Offsets) -> Offsets:
-        """Where to look from. Of a topic that nobody has looked through, from where its reader began."""
+        """Where to scan from. A topic that was never scanned is scanned from where its reader began."""
         entries = [entry for entry in self._keeping.spec.inputs if not entry.static]
         told = (json.loads(start_offset(self._checkpoint, entry.name) or "{}") for entry in entries)
         return {**_merge_offsets((offsets for offsets in told if flatten_positions(offsets)), min), **seen}
 
     def enqueue_batch(self, batch: CommittedBatch) -> None:
-        """To be told of every batch that Spark has committed."""
-        self._finished_phases.put(batch)
+        """Take a batch that Spark has committed."""
+        self._committed.put(batch)
 
     def close(self, until: float | None = None) -> None:
-        """Look through what is left. The query does not run any more.
+        """Scan what is left. The query does not run any more.
 
-        `until` is the moment of the monotonic clock at which that is given up; the next start goes on there.
+        The scan is given up at `until`, a moment of the monotonic clock; the next start continues there.
         """
         if self._thread is None:
             return
-        self._finished_phases.put(None)
+        self._committed.put(None)
         self._thread.join(None if until is None else max(0.0, until - clock.monotonic()))
         if self._thread.is_alive():
             text = "what it left out was not kept in time"
             self._failures.append(QueryFailed("not-drained", text, retriable=True))
 
     def _work(self) -> None:
-        while (batch := self._finished_phases.get()) is not None:
+        while (batch := self._committed.get()) is not None:
             try:
                 self._scan_batch(batch)
             except Exception as error:  # noqa: BLE001 - nobody else would hear of it
@@ -128,21 +132,16 @@ class PostCommitScan:
     def _scan_range(
         self, before: Offsets, after: Offsets, found: Mapping[str, int] | None, batch_id: int, time: BatchTime
     ) -> None:
-        """Keep what was left out between two positions; `found` is how much that was, as far as somebody counted."""
+        """Collect what was rejected between two positions. `found` are the counts by metric, where Spark has them."""
         spec, board = self._keeping.spec, self._keeping.board
         read = [entry for entry in spec.inputs if not entry.static and entry.source.get("topic") in after]
         parts = {entry.name: self._part(entry, before, after) for entry in read}
-        batch = Batch(self._ref(after, batch_id), parts, time)
-        for entry, source in self._keeping.inputs():
-            count = None if found is None else found.get(undecodable_metric(entry), 0)
+        batch = BatchRead(self._ref(after, batch_id), parts, time)
+        for rejection in stream_rejections(spec, self._keeping.sources):
+            count = None if found is None else observed_count(rejection, found)
             board.count_rejected(spec.name, count or 0)
-            if source.has_records and entry.on_error == "dead_letter" and count != 0:
-                self._keeping.collect_undecodable(entry, batch)
-        for check in spec.checks:
-            count = None if found is None else found.get(failed_metric(check), 0)
-            board.count_rejected(spec.name, count or 0)
-            if spec.outputs[0].on_error == "dead_letter" and count != 0:
-                self._keeping.collect_failing(check, batch)
+            if count != 0:
+                self._keeping.collect(rejection, batch)
 
     def _ref(self, after: Offsets, batch_id: int) -> BatchRef:
         spec, offsets = self._keeping.spec, (json.dumps(after, sort_keys=True),)

@@ -1,0 +1,45 @@
+"""One attempt at a batch: what was read of it, and what the attempt has found out so far."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.batch import BatchRef, PartRead
+from penstock.runtime.checkpoint.layout import BatchTime
+from penstock.runtime.query.decode_errors import Counts
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRead:
+    """A batch that was read: its name for sinks, what each reader has read of it, and its times."""
+
+    ref: BatchRef
+    parts: Mapping[str, PartRead]
+    time: BatchTime
+
+
+@dataclass(slots=True)
+class BatchAttempt:
+    """What one attempt at a batch knows. It begins when Spark hands the batch over.
+
+    A batch that failed is attempted again by a new query with a new value, so nothing here outlives its batch.
+    """
+
+    read: BatchRead
+    recount: bool
+    """Whether Spark's counts may lack rows, so that rejected rows are looked for whatever they say: an earlier attempt
+    died after it wrote, or the batch was read again beside the stream."""
+    unread_files: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Files that are left out and why, by the views of their inputs."""
+    reread: dict[str, Counts] = field(default_factory=dict)
+    """What a second reading of the batch has counted, by the views of inputs. It replaces Spark's counts."""
+    writing_to: str | None = None
+    """The output that is being written, which an error is about."""
+
+    @property
+    def ref(self) -> BatchRef:
+        return self.read.ref
+
+    def note_reread(self, counts: Mapping[str, Counts]) -> None:
+        """Note that rows came from a second reading, which Spark does not count."""
+        self.recount = True
+        self.reread.update(counts)

@@ -1,0 +1,67 @@
+"""A batch that Spark has committed, as it reports it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from penstock.runtime.checkpoint.state_stats import OperatorCounts
+from penstock.runtime.query.stateful import metric_view
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """A batch that is done. Places are what readers say of where it begins and ends; `observed` is what was counted."""
+
+    batch_id: int
+    began_ms: int
+    batch_ms: int
+    rows_in: int
+    rows_out: int
+    rows_per_second: float
+    starts: tuple[Any, ...]
+    ends: tuple[Any, ...]
+    observed: Mapping[str, Mapping[str, Any]]
+    operators: tuple[OperatorCounts, ...]
+    dropped: int
+    """Rows that operators of Spark found late."""
+
+    @classmethod
+    def from_json(cls, text: str) -> "CommittedBatch":
+        """As Spark writes it."""
+        progress = json.loads(text)
+        operators = progress.get("stateOperators", [])
+        sources = progress.get("sources", [])
+        return cls(
+            batch_id=progress["batchId"],
+            began_ms=int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000),
+            batch_ms=progress["batchDuration"],
+            rows_in=progress["numInputRows"],
+            rows_out=max(0, progress["sink"].get("numOutputRows", 0)),
+            rows_per_second=progress.get("processedRowsPerSecond", 0.0),
+            starts=tuple(source["startOffset"] for source in sources),
+            ends=tuple(source["endOffset"] for source in sources),
+            observed=progress.get("observedMetrics", {}),
+            operators=tuple(OperatorCounts(o["numRowsTotal"], o["memoryUsedBytes"]) for o in operators),
+            dropped=sum(o["numRowsDroppedByWatermark"] for o in operators),
+        )
+
+    @property
+    def late(self) -> int:
+        """Rows that came too late: those that Spark's operators dropped, and those that ours did."""
+        return self.dropped + sum(row["late"] or 0 for row in self._turns.values())
+
+    @property
+    def cells(self) -> dict[str, dict[str, dict[str, int]]]:
+        """The rows of every cell of our operators that the batch touched, by view, cell and table."""
+        told = {view: json.loads(row["kept"]) for view, row in self._turns.items()}
+        return {
+            view: {cell: rows for entry in entries for cell, rows in entry.items()} for view, entries in told.items()
+        }
+
+    @property
+    def _turns(self) -> dict[str, Mapping[str, Any]]:
+        """What our operators tell, by view."""
+        told = ((metric_view(name), row) for name, row in self.observed.items())
+        return {view: row for view, row in told if view is not None}

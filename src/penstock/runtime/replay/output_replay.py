@@ -1,0 +1,208 @@
+"""Dead letters replayed to one output: their records go through the same SQL into the same sink."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, TypeVar, assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.batch import BatchRef
+from penstock.clients.dead_letters.model import RULE_FAILED, DeadLetter
+from penstock.connectors.contract import ERROR, Sink, Source
+from penstock.errors import PlanRefused, QueryFailed
+from penstock.manifest.model import Input, QueryOutput, QuerySpec
+from penstock.row_columns import ORDER
+from penstock.runtime.dead_letters import rows as dead_letters
+from penstock.runtime.dead_letters.masking import dead_letter_store, mask_failure
+from penstock.runtime.delivery.deliver import Delivered, OutputDelivery
+from penstock.runtime.delivery.rejections import Faulty, OutputRejection, Refused, RuleBroken
+from penstock.runtime.delivery.trial_run import TrialRun
+from penstock.runtime.query.compaction import prepare_rows
+from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.decode_errors import drop_undecodable
+from penstock.runtime.query.resolve_config import ConfigResolver
+from penstock.runtime.replay.restore import restore_records
+from penstock.runtime.replay.superseded import find_superseded, newer_rows
+from penstock.runtime.run.resources import RunResources
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_row_error
+
+_Done = TypeVar("_Done")
+_RECORD: Final = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, place BIGINT"
+)
+_OVERWRITES: Final = (
+    "they would replace rows of `{}` by key, and it cannot be told which are newer: `--overwrite` replays them anyway"
+)
+_MISSING: Final = 4
+"""The number under which dead letters about missing records are stored; see `_part_of`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """How many rows were written, how many records could not be used this time either, how many wait as before, by why,
+    and how many were passed over because a newer record of their key has come since."""
+
+    written: int
+    failed: int
+    left: Mapping[str, int] = field(default_factory=dict)
+    superseded: int = 0
+
+
+class OutputReplay:
+    """Replays dead letters of one query to one of its outputs. What fails again becomes a dead letter again."""
+
+    def __init__(
+        self, query: QuerySpec, node: str, frames: Frames, filling: ConfigResolver, outside: RunResources
+    ) -> None:
+        self._query = query.model_copy(update={"checks": ()})  # rows that fail are found here one by one, and kept
+        self._frames = frames
+        self._outside = outside
+        self._errors = dead_letter_store(query, outside.errors)
+        self._entry: Input = next(entry for entry in query.inputs if not entry.static)
+        self._sources: list[Source] = frames.sources(query)
+        self._source = self._sources[query.inputs.index(self._entry)]
+        self._output: QueryOutput = next(output for output in query.outputs if output.node == node)
+        self._sink: Sink = filling.sink(self._output.sink, self._output.node)
+
+    def restore_records(self, letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], int]:
+        """The dead letters, each with its record, and how many records are gone. Those get a new dead letter."""
+        session = self._frames.session()
+        found, gone = restore_records(letters, self._source, self._entry.name, session, self._outside.source_cluster)
+        if gone:
+            node = self._output.node
+            kept_by = node if has_failed_one_sink(gone[0]) else self._entry.node
+            self._outside.errors.write(
+                kept_by,
+                dead_letters.missing_records(session, gone, node),
+                replace(self.batch_ref(gone), batch_id=_MISSING),
+            )
+        return found, len(gone)
+
+    def drop_superseded(self, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
+        """Drop dead letters whose keys have newer records, where the sink would return to the older rows.
+
+        Refuse to replay where that cannot be known.
+        """
+        return self._retry_with_schemas(lambda: self._find_current(letters)) if self._replace_key else letters
+
+    def deliver(self, letters: Sequence[DeadLetter], ref: BatchRef, *, first: bool = True) -> ReplayResult:
+        """Deliver these dead letters. What comes under one `ref` is known for the same by sinks that know batches.
+
+        What cannot be read is found first, so that nothing is written yet when a schema turns out to be a new one. It
+        is kept once more by the first of several outputs.
+        """
+        return self._retry_with_schemas(lambda: self._deliver(letters, ref, self._frames.session(), first=first))
+
+    def _retry_with_schemas(self, act: Callable[[], _Done]) -> _Done:
+        """Act, and again with what the schema registry has told by then."""
+        while True:
+            try:
+                return act()
+            except SPARK_ERRORS as error:
+                if not self._outside.resolve_schema(str(error)):
+                    raise mask_failure(self._query, failure_of(error)).with_context(
+                        f"delivering records to `{self._query.name}` again"
+                    ) from error
+
+    @property
+    def _replace_key(self) -> Sequence[str]:
+        """The key by which its rows replace others."""
+        return self._output.latest_by or self._sink.replace_key
+
+    def _find_current(self, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
+        own = self._decode_records(letters, self._frames.session())
+        newer = newer_rows(self._source, letters, own)
+        made = None if newer is None else [self._compute_with_records(rows) for rows in (drop_undecodable(own), newer)]
+        if made is None or None in made:
+            raise PlanRefused("not-runnable-here", _OVERWRITES.format(self._output.node.partition(".")[2]))
+        mine, others = (rows for rows in made if rows is not None)
+        passed = find_superseded(mine, others, self._replace_key)
+        return [x for x in letters if (x.about["partition"], x.about["offset"]) not in passed]
+
+    def _compute_with_records(self, rows: DataFrame) -> DataFrame | None:
+        query, view = self._query, self._output.view
+        read = self._add_order(rows)
+        return self._frames.rows_with_records(query, view, self._entry, read, untimed=True)
+
+    def _decode_records(self, letters: Sequence[DeadLetter], session: SparkSession) -> DataFrame:
+        records = session.createDataFrame([_record(letter, place) for place, letter in enumerate(letters)], _RECORD)
+        found = self._source.decode_records(records)
+        if found is None:
+            text = f"records of the connector `{self._source.type}` cannot be delivered again"
+            raise PlanRefused("not-runnable-here", text)
+        return found
+
+    def _deliver(
+        self, letters: Sequence[DeadLetter], ref: BatchRef, session: SparkSession, *, first: bool
+    ) -> ReplayResult:
+        found = self._decode_records(letters, session)
+        failed = 0
+        if first and ERROR in found.columns:
+            letters_again = dead_letters.undecodable_records(found, self._entry, self._output.node)
+            failed += letters_again.count() and self._errors.write(self._entry.node, letters_again, ref)
+        done = self._deliver_rows(drop_undecodable(found), ref)
+        return ReplayResult(done.written, failed + done.rejected.total())
+
+    def _deliver_rows(self, rows: DataFrame, ref: BatchRef) -> Delivered:
+        """Deliver rows as a batch of the stream is. Whatever `on_error` says, what fails is kept once more."""
+
+        def keep(rejection: OutputRejection, letters: DataFrame) -> None:
+            self._errors.write(self._output.node, letters, replace(ref, batch_id=_part_of(rejection)))
+
+        trial = self._trial(ref)
+        delivery = OutputDelivery(trial, "dead_letter", keep, compute_first=True)
+        try:
+            return delivery.deliver(trial.compute_output(rows), lambda: rows)
+        except (*SPARK_ERRORS, QueryFailed) as error:
+            if not is_row_error(error):
+                raise
+        return delivery.deliver_isolated(rows)
+
+    def _trial(self, ref: BatchRef) -> TrialRun:
+        output, sink = self._output, self._sink
+        about = (self._frames, self._query, self._sources, output, sink, ref)
+        return TrialRun(*about, prepare=lambda rows: prepare_rows(rows, output, sink), as_stream=self._add_order)
+
+    def _add_order(self, rows: DataFrame) -> DataFrame:
+        """Rows as their stream would have them."""
+        if not self._entry.ordered:
+            return rows
+        zero = f.lit(0).cast("bigint")
+        return rows.withColumns(dict(zip(ORDER, (zero, f.lit(""), f.monotonically_increasing_id(), zero), strict=True)))
+
+    def batch_ref(self, letters: Sequence[DeadLetter]) -> BatchRef:
+        places = tuple(f"{letter.topic_id or ''}{letter.kept_in} {letter.part} {letter.place}" for letter in letters)
+        digest = hashlib.sha256("\n".join(places).encode()).hexdigest()[:16]
+        return BatchRef(self._query.name, self._output.node, f"replay-{digest}", 0, (digest,))
+
+
+def has_failed_one_sink(letter: DeadLetter) -> bool:
+    """Whether other sinks of its query have the record. A record that could not be decoded has come to none of them."""
+    return letter.code in (dead_letters.FAILED, RULE_FAILED)
+
+
+def _part_of(rejection: OutputRejection) -> int:
+    """The number under which dead letters of a kind are stored. A replay that died stores them once by it."""
+    match rejection:
+        case Faulty(joint=joint):
+            return 3 if joint else 0
+        case RuleBroken():
+            return 1
+        case Refused():
+            return 2
+    assert_never(rejection)
+
+
+def _record(letter: DeadLetter, place: int) -> tuple[object, ...]:
+    about = letter.about
+    time = None if about["timestamp"] is None else datetime.fromisoformat(about["timestamp"])
+    where = (about["topic"], about["partition"], about["offset"], time)
+    return (_bytes(letter.key), _bytes(letter.value), *where, [*letter.headers], place)
+
+
+def _bytes(data: bytes | None) -> bytearray | None:
+    return None if data is None else bytearray(data)

@@ -1,0 +1,113 @@
+"""`errors replay`: dead letters of a node, chunk by chunk, to the outputs that lack them."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from penstock.clients.clusters import Clusters
+from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, DeadLetter
+from penstock.errors import PlanRefused
+from penstock.manifest.model import Manifest, QuerySpec
+from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.state import record_replay_progress
+from penstock.plan.deployed.stores import StateStore
+from penstock.project.yaml.variables import Environ
+from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.resolve_config import ConfigResolver
+from penstock.runtime.replay.output_replay import OutputReplay, ReplayResult, has_failed_one_sink
+from penstock.runtime.run.resources import RunResources
+
+_AT_ONCE: Final = 10_000
+_BYTES_AT_ONCE: Final = 64 * 2**20
+_STAY: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (REFUSED, RULE_FAILED), "rows that were refused, or broke a test, are kept as they were to be written"
+    ),
+    UNREAD: "files that could not be read are only kept by their names: put them back under other names",
+    GONE: "records that are gone are only known by their range",
+}
+"""Kinds of letters that have no record to deliver, and why."""
+
+
+def replay_refusal(query: QuerySpec) -> str | None:
+    """Why no record can go through a query beside its stream."""
+    streams = [entry for entry in query.inputs if not entry.static]
+    if not query.stateful and len(streams) == 1:
+        return None
+    text = f"`{query.name}` remembers rows, or has several inputs: no record goes through it beside the stream"
+    return f"{text}; write them into their topic again, as their writer would"
+
+
+def replay_dead_letters(
+    manifest: Manifest,
+    node: str,
+    letters: Iterable[DeadLetter],
+    spark: SparkSession,
+    place: ProjectPlace,
+    store: StateStore,
+    environ: Environ,
+    clusters: Clusters,
+    *,
+    overwrite: bool = False,
+) -> ReplayResult:
+    """Deliver the dead letters of a node again, which stand in order, and note how far. Some cannot be, and wait on.
+
+    Unless they may `overwrite` newer rows, those are passed over that a newer record of their key has come behind.
+    """
+    left: Counter[str] = Counter()
+    query = manifest.producer(node)
+    why = f"`{node}` has no query that could take records" if query is None else replay_refusal(query)
+    if query is None or why is not None:
+        return ReplayResult(0, 0, {str(why): sum(1 for _ in letters)})
+    filling = ConfigResolver(place.root, environ, clusters)
+    frames = Frames(manifest, place.root, spark, filling)
+    outside = RunResources(clusters, place, environ)
+    works = {output.node: OutputReplay(query, output.node, frames, filling, outside) for output in query.outputs}
+    done = ReplayResult(0, 0)
+    chunks = _chunks(_select_replayable(letters, left))
+    for some in chunks:
+        wait = [works[node]] if has_failed_one_sink(some[0]) else works.values()
+        try:
+            records, gone = works[node].restore_records(some)
+            done = replace(done, failed=done.failed + gone)
+            chosen = [(work, records if overwrite else work.drop_superseded(records)) for work in wait if records]
+            for number, (work, current) in enumerate(chosen):
+                found = (
+                    work.deliver(current, work.batch_ref(some), first=number == 0) if current else ReplayResult(0, 0)
+                )
+                passed = done.superseded + len(records) - len(current)
+                done = ReplayResult(done.written + found.written, done.failed + found.failed, superseded=passed)
+        except PlanRefused as refusal:
+            left[refusal.message] += len(some) + sum(map(len, chunks))
+            break
+        record_replay_progress(store, place, some)
+    return replace(done, left=dict(left))
+
+
+def _select_replayable(letters: Iterable[DeadLetter], left: Counter[str]) -> Iterator[DeadLetter]:
+    """The dead letters that hold a record; the others are counted."""
+    for letter in letters:
+        why = _STAY.get(letter.kind)
+        if why is None:
+            yield letter
+        else:
+            left[why] += 1
+
+
+def _chunks(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
+    """Dead letters for the same sinks, as many at a time as memory holds."""
+    for _, alike in groupby(letters, has_failed_one_sink):
+        some: list[DeadLetter] = []
+        size = 0
+        for letter in alike:
+            some.append(letter)
+            size += len(letter.value or b"")
+            if len(some) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
+                yield some
+                some, size = [], 0
+        if some:
+            yield some
