@@ -1,13 +1,24 @@
-"""What all tests share: one Spark session, started only if a test asks for it."""
+"""What all tests share: one Spark session per worker, services that all workers use, and the order of the tests."""
 
-from collections.abc import Iterator
+import fcntl
+import os
+import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Service = TypeVar("Service")
+
+SERVICES: Final = "services"
+"""The directory of the services that all workers share, below the temporary directory of the whole run."""
+DEAR_FIRST: Final = ("services", "process", "contract", "spark", "site", "repo", "golden", "unit")
+"""The order of the directories: what takes long begins first, so that the workers end together."""
+CHEAP: Final = ("site", "repo", "golden", "unit")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -15,9 +26,76 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests that need Spark are marked, so that they can run in one process, with one JVM."""
+    """Mark the tests that need Spark, so that the others can run without Java."""
     if "spark" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.spark)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the dear tests first, and tell xdist which tests one worker takes together."""
+    items.sort(key=lambda item: DEAR_FIRST.index(_directory(item)))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    """The name of the tests that stay together: they use a service that is theirs alone, or take no time at all.
+
+    All other tests go to whichever worker is free.
+    """
+    if (sink := getattr(item, "callspec", None) and item.callspec.params.get("subject")) is not None:
+        return f"contract of {sink}"
+    if _directory(item) in CHEAP or _has_module_fixture(item):
+        return item.location[0]
+    return item.nodeid.replace("@", " at ")
+
+
+def _directory(item: pytest.Item) -> str:
+    return Path(item.location[0]).parts[1]
+
+
+def _has_module_fixture(item: pytest.Item) -> bool:
+    """Whether a fixture of the whole file does more than open a session of Spark."""
+    names = getattr(item, "fixturenames", ())
+    found = {name: getattr(item, "_fixtureinfo").name2fixturedefs.get(name) for name in names}  # noqa: B009
+    return any(d[-1].scope == "module" and name != "session" for name, d in found.items() if d)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the services that the workers shared, when the last worker is done."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    from penstock.dev import processes
+
+    folder = _run_directory(session.config._tmp_path_factory) / SERVICES  # type: ignore[attr-defined]
+    for home in sorted(folder.iterdir()) if folder.exists() else ():
+        if home.is_dir():
+            processes.stop(home)
+
+
+def _run_directory(factory: pytest.TempPathFactory) -> Path:
+    """The temporary directory of the whole run; that of a worker lies below it."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def share(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], Any]], Any]:
+    """Start a service once per run: the first worker that asks for it starts it in a directory, the others wait."""
+    folder = _run_directory(tmp_path_factory) / SERVICES
+    folder.mkdir(exist_ok=True)
+
+    def find_or_start(name: str, start: Callable[[Path], Service]) -> Service:
+        about = folder / f"{name}.pickle"
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not about.exists():
+                about.write_bytes(pickle.dumps(start(folder / name)))
+            found: Service = pickle.loads(about.read_bytes())
+            return found
+
+    return find_or_start
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from tests.contract.services import Mortal, MortalClickHouse, MortalKafka, Morta
 KINDS = {"postgres": MortalPostgres, "clickhouse": MortalClickHouse, "kafka": MortalKafka}
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
     """A service by its name, started when it is asked for the first time."""
     running: dict[str, Mortal] = {}

@@ -12,11 +12,16 @@ from penstock.dev import clickhouse as dev_clickhouse
 from penstock.dev import processes
 
 
+def start(home: Path) -> str:
+    """Start an engine; its address."""
+    return str(dev_clickhouse.up(home).about["url"])
+
+
 @contextmanager
 def running(home: Path) -> Iterator[str]:
     """The address of an engine that ends with the block."""
     try:
-        yield str(dev_clickhouse.up(home).about["url"])
+        yield start(home)
     finally:
         processes.stop(home)
 

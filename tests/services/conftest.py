@@ -1,30 +1,36 @@
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.services import kafka, postgres
+from tests.services import clickhouse, kafka, postgres
 from tests.services import registry as registries
 from tests.spark.running import Running
 
-
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
-    with kafka.running(tmp_path_factory.mktemp("kafka")) as found:
-        yield found
+Share = Callable[[str, Callable[[Path], Any]], Any]
 
 
 @pytest.fixture(scope="session")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with registries.running(tmp_path_factory.mktemp("registry")) as address:
-        yield address
+def broker(share: Share) -> kafka.Broker:
+    return kafka.broker_of(*share("kafka", kafka.start))
 
 
 @pytest.fixture(scope="session")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.Database]:
-    with postgres.running(tmp_path_factory.mktemp("postgres")) as found:
-        yield found
+def registry(share: Share) -> str:
+    return str(share("registry", registries.start))
+
+
+@pytest.fixture(scope="session")
+def database(share: Share) -> postgres.Database:
+    found: postgres.Database = share("postgres", postgres.start)
+    return found
+
+
+@pytest.fixture(scope="session")
+def clickhouse_url(share: Share) -> str:
+    return str(share("clickhouse", clickhouse.start))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,12 +32,10 @@ class Broker:
     with_both: KafkaCluster
 
 
-@contextmanager
-def running(home: Path) -> Iterator[Broker]:
-    """A broker that ends with the block."""
-    plain, sasl, tls, both = (processes.free_port() for _ in range(4))
+def start(home: Path) -> tuple[Path, dict[str, int]]:
+    """Start a broker with all of its ways in; where its data is, and its ports."""
+    ports = {name: processes.free_port() for name in ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")}
     certificates = _certificates(home / "certificates")
-    ports = {"PLAINTEXT": plain, "SASL_PLAINTEXT": sasl, "SSL": tls, "SASL_SSL": both}
     users_of_plain = f'{_LOGIN}.plain.PlainLoginModule required user_ada="secret \\\\"of\\\\" ada";'
     settings = {
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
@@ -56,20 +53,23 @@ def running(home: Path) -> Iterator[Broker]:
         "message.max.bytes": "20000000",
     }
     users = ["SCRAM-SHA-256=[name=ada,password=scrambled]", "SCRAM-SHA-512=[name=bob,password=more scrambled]"]
-    try:
-        dev_kafka.up(home, port=plain, settings=settings, users=users)
-        files = {name: str(certificates / f"{name}.pem") for name in ("ca", "certificate", "key")}
-        yield Broker(
-            home,
-            KafkaCluster(f"127.0.0.1:{plain}"),
-            KafkaCluster(f"127.0.0.1:{sasl}", username="ada", password='secret "of" ada'),
-            KafkaCluster(f"127.0.0.1:{sasl}", mechanism="SCRAM-SHA-256", username="ada", password="scrambled"),
-            KafkaCluster(f"127.0.0.1:{sasl}", mechanism="SCRAM-SHA-512", username="bob", password="more scrambled"),
-            KafkaCluster(f"127.0.0.1:{tls}", **files),
-            KafkaCluster(f"127.0.0.1:{both}", username="ada", password='secret "of" ada', ca=files["ca"]),
-        )
-    finally:
-        processes.stop(home)
+    dev_kafka.up(home, port=ports["PLAINTEXT"], settings=settings, users=users)
+    return home, ports
+
+
+def broker_of(home: Path, ports: Mapping[str, int]) -> Broker:
+    """The broker that was started there."""
+    files = {name: str(home / "certificates" / f"{name}.pem") for name in ("ca", "certificate", "key")}
+    plain, sasl, tls, both = (f"127.0.0.1:{ports[name]}" for name in ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"))
+    return Broker(
+        home,
+        KafkaCluster(plain),
+        KafkaCluster(sasl, username="ada", password='secret "of" ada'),
+        KafkaCluster(sasl, mechanism="SCRAM-SHA-256", username="ada", password="scrambled"),
+        KafkaCluster(sasl, mechanism="SCRAM-SHA-512", username="bob", password="more scrambled"),
+        KafkaCluster(tls, **files),
+        KafkaCluster(both, username="ada", password='secret "of" ada', ca=files["ca"]),
+    )
 
 
 def new_topic() -> str:

@@ -92,11 +92,17 @@ def _address(port: int, name: str) -> str:
     return f"host=127.0.0.1 port={port} user={postgres.USER} password={postgres.PASSWORD} dbname={name}"
 
 
+def start(home: Path) -> Database:
+    """Start a server, and wait until it lets clients in."""
+    port = int(postgres.up(home).about["port"])
+    _entered(port, postgres.DATABASE).close()
+    return Database(port)
+
+
 @contextmanager
 def running(home: Path) -> Iterator[Database]:
+    """A server that ends with the block."""
     try:
-        port = int(postgres.up(home).about["port"])
-        _entered(port, postgres.DATABASE).close()
-        yield Database(port)
+        yield start(home)
     finally:
         processes.stop(home)

@@ -17,11 +17,16 @@ from penstock.dev import processes
 from penstock.dev import registry as dev_registry
 
 
+def start(home: Path) -> str:
+    """Start a registry; its address."""
+    return str(dev_registry.up(home).about["url"])
+
+
 @contextmanager
 def running(home: Path) -> Iterator[str]:
     """The address of a registry that ends with the block."""
     try:
-        yield str(dev_registry.up(home).about["url"])
+        yield start(home)
     finally:
         processes.stop(home)
 

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -49,17 +49,11 @@ class Database:
         )
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with clickhouse.running(tmp_path_factory.mktemp("clickhouse")) as found:
-        yield found
-
-
 @pytest.fixture
-def database(address: str) -> Database:
+def database(clickhouse_url: str) -> Database:
     name = f"d_{uuid.uuid4().hex[:12]}"
-    clickhouse.client(address).command(f"CREATE DATABASE {name}")
-    return Database(ClickHouse(address, database=name), clickhouse.client(address, database=name))
+    clickhouse.client(clickhouse_url).command(f"CREATE DATABASE {name}")
+    return Database(ClickHouse(clickhouse_url, database=name), clickhouse.client(clickhouse_url, database=name))
 
 
 def batch(number: int) -> BatchRef:

@@ -1,7 +1,6 @@
 """Sources that read tables of ClickHouse to their end and then a topic in Avro, from where a table says."""
 
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -68,15 +67,9 @@ class Archive:
         return [(int(number), str(name)) for number, name in found]
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with clickhouse.running(tmp_path_factory.mktemp("clickhouse")) as found:
-        yield found
-
-
 @pytest.fixture
 def archive(
-    address: str,
+    clickhouse_url: str,
     broker: Broker,
     registry: str,
     database: Database,
@@ -84,15 +77,15 @@ def archive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Archive:
     name, topic = f"d_{uuid.uuid4().hex[:12]}", new_topic()
-    clickhouse.client(address).command(f"CREATE DATABASE {name}")
-    client = clickhouse.client(address, database=name)
+    clickhouse.client(clickhouse_url).command(f"CREATE DATABASE {name}")
+    client = clickhouse.client(clickhouse_url, database=name)
     for table in ("oldest", "newer"):
         client.command(f"CREATE TABLE {table} {TABLE}")
     columns = "topic String, partition UInt32, offset UInt64"
     client.command(f"CREATE TABLE copied ({columns}) ENGINE = MergeTree ORDER BY topic")
     KafkaAdmin(broker.plain).create(topic, 2, 1, {})
     for key, found in {
-        "CLICKHOUSE_SOURCE__URL": address,
+        "CLICKHOUSE_SOURCE__URL": clickhouse_url,
         "CLICKHOUSE_SOURCE__DATABASE": name,
         "CLICKHOUSE_SOURCE__PAGE_SIZE": "4",
         "KAFKA_SOURCE__BROKERS": broker.plain.servers,

@@ -14,7 +14,6 @@ from penstock.dev import processes
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain
 from penstock.workflow.stages import check, compile_project, plan_project
-from tests.services import postgres
 from tests.services.kafka import Broker, delete_all, new_topic, produce
 from tests.services.postgres import Database
 from tests.spark.running import Running
@@ -59,12 +58,6 @@ def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield Connect(str(dev_connect.up(home, broker.plain.servers).about["url"]))
     finally:
         processes.stop(home)
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    with postgres.running(tmp_path_factory.mktemp("postgres")) as found:
-        yield found
 
 
 class Given:

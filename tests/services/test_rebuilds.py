@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -138,22 +137,16 @@ sinks:
 """
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with clickhouse.running(tmp_path_factory.mktemp("clickhouse")) as found:
-        yield found
-
-
 def test_tables_of_a_pipeline_are_emptied_before_it_is_rebuilt(
-    running: Running, broker: Broker, database: Database, engine: str, monkeypatch: pytest.MonkeyPatch
+    running: Running, broker: Broker, database: Database, clickhouse_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, topic = f"r{uuid.uuid4().hex[:10]}", new_topic()
-    clickhouse.client(engine).command(f"CREATE DATABASE {own}")
-    client = clickhouse.client(engine, database=own)
+    clickhouse.client(clickhouse_url).command(f"CREATE DATABASE {own}")
+    client = clickhouse.client(clickhouse_url, database=own)
     KafkaAdmin(broker.plain).create(topic, 1, 1, {})
     settings = {
         "KAFKA_SOURCE__BROKERS": broker.plain.servers,
-        "CLICKHOUSE_SINK__URL": engine,
+        "CLICKHOUSE_SINK__URL": clickhouse_url,
         "CLICKHOUSE_SINK__DATABASE": own,
         "POSTGRES_SINK__PORT": str(database.port),
         "POSTGRES_SINK__USER": dev_postgres.USER,

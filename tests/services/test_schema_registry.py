@@ -1,7 +1,7 @@
 """A real schema registry: columns that a project does not declare are asked of it, schemas are registered in it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from penstock.plan.explain import explain
 from penstock.plan.steps import Plan, PutSchema
 from penstock.sql.types.columns import Column
 from penstock.workflow.stages import Target, check, compile_project, plan_project
-from tests.services import registry
+from tests.services import registry as registries
 from tests.services.kafka import Broker, new_topic
 from tests.spark.running import Running
 from tests.support import only, write
@@ -36,11 +36,10 @@ CUSTOMER = {"type": "object", "properties": {"id": {"type": "integer"}, "email":
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with registry.running(tmp_path_factory.mktemp("registry")) as address:
-        registry.register(address, "orders-value", ORDER)
-        registry.register(address, "customers-value", CUSTOMER, "JSON")
-        yield address
+def address(registry: str) -> str:
+    registries.register(registry, "orders-value", ORDER)
+    registries.register(registry, "customers-value", CUSTOMER, "JSON")
+    return registry
 
 
 def _project(root: Path, address: str, sql: str = "SELECT order_id, amount FROM {{ source('orders') }}") -> Target:

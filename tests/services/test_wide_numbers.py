@@ -105,18 +105,17 @@ class Given:
         return found
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with clickhouse.running(tmp_path_factory.mktemp("clickhouse")) as found:
-        yield found
-
-
 @pytest.fixture
 def given(
-    running: Running, broker: Broker, registry: str, database: Database, engine: str, monkeypatch: pytest.MonkeyPatch
+    running: Running,
+    broker: Broker,
+    registry: str,
+    database: Database,
+    clickhouse_url: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Given]:
     own = f"w{uuid.uuid4().hex[:10]}"
-    clickhouse.client(engine).command(f"CREATE DATABASE {own}")
+    clickhouse.client(clickhouse_url).command(f"CREATE DATABASE {own}")
     topic = new_topic()
     KafkaAdmin(broker.plain).create(topic, 1, 1, {})
     settings = {
@@ -124,7 +123,7 @@ def given(
         "KAFKA_SINK__BROKERS": broker.plain.servers,
         "KAFKA_SOURCE__SCHEMA_REGISTRY_URL": registry,
         "KAFKA_SINK__SCHEMA_REGISTRY_URL": registry,
-        "CLICKHOUSE_SINK__URL": engine,
+        "CLICKHOUSE_SINK__URL": clickhouse_url,
         "CLICKHOUSE_SINK__DATABASE": own,
         "POSTGRES_SINK__PORT": str(database.port),
         "POSTGRES_SINK__USER": dev.USER,
@@ -134,7 +133,7 @@ def given(
     for name, value in settings.items():
         monkeypatch.setenv(f"PENSTOCK__{name}", value)
     entered = Running(running.root, running.spark, "pipeline.yml")
-    yield Given(entered, broker, registry, database, clickhouse.client(engine, database=own), topic, own)
+    yield Given(entered, broker, registry, database, clickhouse.client(clickhouse_url, database=own), topic, own)
     database.rows(f"DROP SCHEMA IF EXISTS {own} CASCADE")
 
 
