@@ -153,7 +153,7 @@ def spark_session(
         # A signal now would leave a JVM behind that nobody knows; it is answered when the JVM is ours.
         # Python workers are to be of this very Python: another one on the PATH has other packages.
         # On the machines of a cluster it is the one that the project names.
-        environ = {"JAVA_HOME": str(java.home), "PYSPARK_PYTHON": conf.get("spark.pyspark.python", sys.executable)}
+        environ = {"JAVA_HOME": str(java.home), **_worker_python(conf)}
         code = None if spec.master.startswith("local") else pack_code(logs)
         if code is not None:
             environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(code), os.environ.get("PYTHONPATH"))))
@@ -180,6 +180,19 @@ def spark_session(
     finally:
         if gateway is not None:
             _close(gateway.proc, exit_secs)
+
+
+def _worker_python(conf: SparkConf) -> dict[str, str]:
+    """The variables that say which Python runs the workers: this very one, or that of the project on a cluster.
+
+    On one machine it is started by a script that takes PySpark from where it is installed, with its compiled code.
+    """
+    if (named := conf.get("spark.pyspark.python")) is not None:
+        return {"PYSPARK_PYTHON": named}
+    script = Path(__file__).with_name("worker_python")
+    if not conf.get("spark.master", "").startswith("local") or not os.access(script, os.X_OK):
+        return {"PYSPARK_PYTHON": sys.executable}
+    return {"PYSPARK_PYTHON": str(script), "PENSTOCK_WORKER_PYTHON": sys.executable}
 
 
 class _ProcessSettings(dict[str, Any]):
