@@ -205,13 +205,13 @@ def test_a_gateway_that_is_no_longer_named_is_left_alone(given: Given, running: 
     running.run()
     text = (given.root / "stream_project.yml").read_text().replace(f'admin_url: "{given.double.url}", ', "")
     write(given.root, {"stream_project.yml": text.replace(EUROPE, "  []\n")})
-    stays = "no gateway is named any more; it stays there"
+    stays = "no gateway is configured; it stays there"
     assert given.steps() == [f"- forget virtual topic orders.europe: {stays}"]
     running.run()
     assert given.steps() == []
     assert given.double.names() == (["orders.europe"], ["orders.europe-select"])
     given.written(EUROPE)
-    taken = "it is there already, and from now on this project's"
+    taken = "it exists already, and this project takes it over"
     assert given.steps() == [f"~ change virtual topic orders.europe: {taken}"]
 
 

@@ -25,18 +25,20 @@ def command(
     config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove what is listed, for good.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Remove even where the environment forbids it.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Delete what is listed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete even if the environment forbids it.")] = False,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """List what no query uses any more: checkpoints, and topics of queries that are gone. Removes it with --remove."""
+    """List checkpoints and topics that no query uses any more, and delete them with --remove."""
     from penstock.runtime.run.lock import run_lock
 
     checked = check(target(path, directory, env, var, config=config))
     place, store = checked.place, checked.store
     if remove and checked.environment is not None and not checked.environment.allow_destructive and not force:
-        text = f"`{checked.environment.name}` forbids to delete"
-        raise PlanRefused.from_refusals([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
+        text = f"`{checked.environment.name}` forbids deleting"
+        raise PlanRefused.from_refusals(
+            [Diagnostic("destructive-refused", text, hint="add --force to override this once")]
+        )
     with run_lock(place.lock_file) if remove else nullcontext():
         found = find_leftovers(compile_project(checked), place, store, checked.clusters)
         listed = [(leftover, leftover.bytes) for leftover in found]
@@ -48,7 +50,7 @@ def command(
         output.put_json({"removed": remove, "leftovers": [_json(leftover, size) for leftover, size in listed]})
         return
     if not found:
-        output.put("Nothing is left over.")
+        output.put("There is nothing to remove.")
         return
     for leftover, size in listed:
         shown = "" if size is None else f" ({size / 2**20:,.1f} MB)"

@@ -28,7 +28,7 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where to write. Default: `generated` in the project.", show_default=False),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, write nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, without writing it.")]
 
 
 def command(
@@ -42,7 +42,7 @@ def command(
     strict: StrictOption = False,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Write the manifest and what it is made of: the SQL that Spark would run, topics, connectors, schemas."""
+    """Write the manifest and its parts: the SQL that Spark would run, topics, connectors and schemas."""
     wanted = target(path, directory, env, var, strict=strict, config=config)
     checked = check(replace(wanted, remember=not dry_run))
     manifest = compile(checked.graph, checked.digests)
@@ -83,7 +83,8 @@ def _about(node: Node) -> str:
 
 
 def _write(folder: Path, manifest: Manifest) -> None:
-    """Every file whole, the manifest last; then files of an earlier run that are no longer part of it go."""
+    """Write every file atomically, the manifest last. Then remove files of an earlier run that are no longer part of
+    it."""
     files = artifacts(manifest)
     try:
         stale = written_files(folder) - files.keys()

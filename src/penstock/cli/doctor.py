@@ -44,11 +44,11 @@ def command(
     env: EnvOption = None,
     var: VarOption = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Repair damaged checkpoints, as far as that loses no rows.")
+        bool, typer.Option("--repair", help="Repair damaged checkpoints where that loses no rows.")
     ] = False,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Check that everything is ready: this machine, checkpoints, and every system that the project names."""
+    """Check this machine, the checkpoints, and the connection to every system that the project names."""
     wanted = target(path, directory, env, var, config=config)
     findings = [*_machine(wanted.path), *_project(wanted, repair)]
     healthy = all(f.fine for f in findings)
@@ -96,7 +96,7 @@ def _project(wanted: Target, repair: bool) -> Iterator[Finding]:
 
 
 def _checkpoints(checked: CheckedProject, repair: bool) -> Iterator[Finding]:
-    """What is damaged, and what becomes of it. A checkpoint that is in use is left alone."""
+    """Report damaged checkpoints, or repair them. The lock keeps a checkpoint in use from being repaired."""
     from penstock.runtime.run.lock import run_lock
 
     place = checked.place
@@ -104,7 +104,7 @@ def _checkpoints(checked: CheckedProject, repair: bool) -> Iterator[Finding]:
     damaged = {name: query for name, query in deployed.queries.items() if name in deployed.damaged}
     if not damaged:
         if deployed.checkpoints:
-            yield Finding("checkpoints", True, f"{len(deployed.checkpoints)} are whole")
+            yield Finding("checkpoints", True, f"{len(deployed.checkpoints)} are intact")
         return
     with run_lock(place.lock_file) if repair else nullcontext():
         for name, query in damaged.items():

@@ -27,24 +27,24 @@ from penstock.workflow.packages import fetch_packages, packages_of
 from penstock.workflow.stages import CheckedProject, check, compile_project
 
 app = typer.Typer(
-    help="Rows and records that could not be used: what they are, why, and deliver them again.",
+    help="Dead letters, rows and records that could not be processed: list, show, replay or discard them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 NodeOption = Annotated[
-    str | None, typer.Option("--node", metavar="NODE", help="Only those of this source, model or sink.")
+    str | None, typer.Option("--node", metavar="NODE", help="Only dead letters of this source, model or sink.")
 ]
 LimitOption = Annotated[
-    int | None, typer.Option("--limit", min=1, help="How many at most. Default: 100, and all of them as JSON.")
+    int | None, typer.Option("--limit", min=1, help="The maximum number to list. Default: 100; as JSON, all.")
 ]
 OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="Replay records that may replace newer rows, or bring deleted ones back.")
+    bool, typer.Option("--overwrite", help="Replay even where that replaces newer rows or restores deleted ones.")
 ]
 
 
 class Locks(NamedTuple):
-    """What Spark's process is to inherit, and who is told of it."""
+    """The lock descriptors that Spark's process inherits, and the function that records its pid."""
 
     descriptors: tuple[int, ...]
     note_spark: Callable[[int], None]
@@ -52,7 +52,7 @@ class Locks(NamedTuple):
 
 _SHOWN: Final = 100
 _AT_ONCE: Final = 10_000
-_LEFT: Final = "`penstock errors discard --node NODE` lets records go that cannot be delivered"
+_LEFT: Final = "`penstock errors discard --node NODE` discards dead letters that cannot be replayed"
 
 
 @app.command("list")
@@ -65,7 +65,7 @@ def list_(
     limit: LimitOption = None,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """List the records that wait: where they came from, who rejected them, and why."""
+    """List the pending dead letters: origin, rejecting node and reason."""
     checked = check(target(path, directory, env, config=config))
     found = waiting(checked, node)
     reader = ValueReader(checked.clusters)
@@ -80,7 +80,7 @@ def list_(
     for line in lines(rows, None):
         output.put(line)
     more = f" The first {shown:,} are shown; `--limit` shows more." if shown < len(found) else ""
-    output.say(f"{len(found):,} record{'s' if len(found) != 1 else ''}.{more}")
+    output.say(f"{len(found):,} dead letter{'s' if len(found) != 1 else ''}.{more}")
 
 
 @app.command("show")
@@ -93,11 +93,11 @@ def show(
     node: NodeOption = None,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Show one record, whole."""
+    """Show one dead letter in full."""
     checked = check(target(path, directory, env, config=config))
     found = pending_dead_letters(checked, node, number)
     if number > len(found):
-        text = f"there is no record {number}: {len(found)} wait"
+        text = f"there is no dead letter {number}: {len(found)} are pending"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
     (shown_letter,) = mask_dead_letters(checked, found[number - 1 : number])
     letter = ValueReader(checked.clusters).to_json(shown_letter)
@@ -119,9 +119,9 @@ def replay(
     overwrite: OverwriteOption = False,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Replay the dead letters that wait, each of them once. What fails again waits again.
+    """Replay the pending dead letters, each of them once. A row that fails again is a dead letter again.
 
-    A sink that replaces rows by key does not get a record of whose key a newer one has come since.
+    An upsert sink skips a dead letter whose key has a newer row by now. --overwrite writes it anyway.
     """
     checked = check(replace(target(path, directory, env, config=config), ask_read=True))
     with _hold_replay_lock(checked) as locks:
@@ -134,29 +134,31 @@ def replay(
         output.put_json(result)
         return
     if not result:
-        output.put("Nothing waits.")
+        output.put("There are no dead letters to replay.")
     for row in result:
         failed = f", {row['failed']:,} failed again" if row["failed"] else ""
-        output.put(f"{row['node']}: {row['records']:,} delivered again, {row['rows']:,} rows out{failed}")
+        output.put(f"{row['node']}: {row['records']:,} replayed, {row['rows']:,} rows out{failed}")
         if row["superseded"]:
-            output.put(f"{row['node']}: {row['superseded']:,} not written: a newer record of their key has come since")
+            output.put(f"{row['node']}: {row['superseded']:,} not written: a newer row of their key was written since")
         for left in row["left"]:
-            output.put(f"{row['node']}: {left['records']:,} still wait: {left['why']}")
+            output.put(f"{row['node']}: {left['records']:,} not replayed: {left['why']}")
     if whys:
         output.say(_LEFT)
 
 
 @app.command("discard")
 def discard(
-    node: Annotated[str, typer.Option("--node", metavar="NODE", help="Those of this source, model or sink.")],
+    node: Annotated[
+        str, typer.Option("--node", metavar="NODE", help="The dead letters of this source, model or sink.")
+    ],
     path: PathArgument = None,
     directory: DirectoryOption = None,
     config: ConfigOption = None,
     env: EnvOption = None,
-    code: Annotated[str | None, typer.Option("--code", help="Only those with this code.")] = None,
+    code: Annotated[str | None, typer.Option("--code", help="Only dead letters with this code.")] = None,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Let records go that wait: they are neither listed nor delivered any more. Nothing is deleted."""
+    """Discard dead letters: they are no longer listed or replayed. Nothing is deleted."""
     checked = check(target(path, directory, env, config=config))
     count, store = 0, checked.marks
     with _hold_replay_lock(checked):
@@ -167,17 +169,17 @@ def discard(
     if form is OutputFormat.JSON:
         output.put_json({"discarded": count})
         return
-    output.put(f"{count:,} record{'s' if count != 1 else ''} discarded.")
+    output.put(f"{count:,} dead letter{'s' if count != 1 else ''} discarded.")
 
 
 @contextmanager
 def _hold_replay_lock(checked: CheckedProject) -> Iterator[Locks]:
-    """Nobody else replays these dead letters meanwhile: they would come twice."""
+    """Hold the lock for replays. Two replays at a time would write dead letters twice."""
     from penstock.runtime.run.lock import run_lock
 
-    place, busy = checked.place, "the letters of this project are already being delivered"
+    place, busy = checked.place, "another process is already replaying the dead letters of this project"
     held = checked.marks.hold_lock(f"{place.namespace} letters", busy)
-    with run_lock(place.replay_lock, busy, "wait until that is done", say=output.say) as lock, held as hold:
+    with run_lock(place.replay_lock, busy, "wait until it has finished", say=output.say) as lock, held as hold:
         yield Locks((lock.descriptor, *hold.descriptors), lock.note_spark)
 
 

@@ -20,37 +20,38 @@ from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary, to_json
 from penstock.workflow.stages import check, compile_project, plan_project
 
-SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; may be given again.")]
+SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; repeatable.")]
 RebuildOption = Annotated[
     list[str] | None,
     typer.Option(
         "--allow-rebuild",
         metavar="NAME",
-        help="Let these queries begin again: names with commas between them, or `all` that must; may be given again.",
+        help="Let these queries start over: names separated by commas, or `all` for all that must; repeatable.",
     ),
 ]
 TruncateOption = Annotated[
     bool,
-    typer.Option("--truncate", help="Empty the outputs of queries that begin again, and rebuild their readers, too."),
+    typer.Option("--truncate", help="Empty the outputs of queries that start over, and also rebuild their readers."),
 ]
 AdoptOption = Annotated[
-    bool, typer.Option("--adopt-state", help="Let the environment go on with the state of runs without one.")
+    bool,
+    typer.Option("--adopt-state", help="Let the environment resume from the state of runs without an environment."),
 ]
 CarryOption = Annotated[
     list[str] | None,
-    typer.Option("--carry", metavar="OLD=NEW", help="Keep the state of a model that was renamed; may be given again."),
+    typer.Option("--carry", metavar="OLD=NEW", help="Keep the state of a renamed model; repeatable."),
 ]
 
 
 def allowed_rebuilds(written: Sequence[str] | None, truncate: bool) -> Sequence[str]:
-    """The queries that may begin again. Outputs are emptied for them, and for nobody else."""
+    """The queries that may be rebuilt. `--truncate` applies only to them."""
     if truncate and not written:
-        raise typer.BadParameter("--truncate needs --allow-rebuild, which names the queries that begin again")
+        raise typer.BadParameter("--truncate needs --allow-rebuild, which names the queries that start over")
     return written or ()
 
 
 def carried_names(written: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
-    """The names before and after, of models that keep their state."""
+    """The old and new names of models that keep their state."""
     pairs = [text.partition("=") for text in written or ()]
     if wrong := [old for old, sign, new in pairs if not (old and sign and new)]:
         raise typer.BadParameter(f"`{wrong[0]}` is not of the form OLD=NEW")
@@ -70,7 +71,7 @@ def command(
     carry: CarryOption = None,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Show what `run` would create, start, change and retire, and whether what it reads and writes is ready."""
+    """Show what `run` would create, start, change and retire, and whether its sources and sinks are ready."""
     checked = check(replace(target(path, directory, env, var, config=config), ask_read=True))
     checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
     plan = plan_project(

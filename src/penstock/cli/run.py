@@ -43,21 +43,21 @@ def command(
     config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
-    once: Annotated[bool, typer.Option("--once", help="Process what is there, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process the available rows, then end.")] = False,
     select: SelectOption = None,
     allow_rebuild: RebuildOption = None,
     truncate: TruncateOption = False,
     adopt_state: AdoptOption = False,
     carry: CarryOption = None,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Do not ask before changing a protected environment.")
+        bool, typer.Option("--confirm", help="Do not ask for a confirmation in a protected environment.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Rebuild and retire even where the environment forbids it.")
+        bool, typer.Option("--force", help="Rebuild and retire even if the environment forbids it.")
     ] = False,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
+    """Run the project until Ctrl-C. Creates missing topics and tables, then starts every query."""
     output.begin_log(os.environ.get("PENSTOCK__LOG_FORMAT"))
     checked = check(replace(target(path, directory, env, var, config=config), ask_read=True))
     output.begin_log(checked.settings.log_format)
@@ -115,7 +115,7 @@ def _host(checked: CheckedProject, plan: Plan, *, once: bool, quiet: bool) -> di
 
 
 def _report_skipped_rows(board: "ProgressBoard") -> None:
-    """Say which queries did not take all rows."""
+    """Report queries with rejected or late rows."""
     from penstock.cli.live import skipped_rows_note
 
     for text, none_taken in filter(None, map(skipped_rows_note, board.snapshot())):

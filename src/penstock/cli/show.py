@@ -22,13 +22,15 @@ from penstock.workflow.stages import check
 
 
 def command(
-    node: Annotated[str, typer.Argument(help="A source, model, transform or topic; `NAME.errors` for its errors.")],
+    node: Annotated[
+        str, typer.Argument(help="A source, model, transform or topic; `NAME.errors` for its dead letters.")
+    ],
     path: PathArgument = None,
     directory: DirectoryOption = None,
     config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The number of rows.")] = 10,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Show rows of a source, a model or a topic."""
@@ -44,6 +46,6 @@ def command(
 
 
 def _width() -> int | None:
-    """How wide the terminal is; None for a file or a pipe, which takes lines of any length."""
+    """The width of the terminal; None for a file or a pipe."""
     known = sys.stdout.isatty() or environ.get("COLUMNS", "").isdigit()
     return shutil.get_terminal_size().columns if known else None

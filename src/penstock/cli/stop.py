@@ -22,8 +22,8 @@ from penstock.plan.deployed.state import read_run_record
 from penstock.workflow.stages import check
 
 SPARE_SECS: Final = 5
-SAID: Final = {"given up": "; a batch was given up, and the next start does it again", "failed": ", which had failed"}
-"""What is said of how it ended, other than well."""
+SAID: Final = {"given up": "; a batch was cancelled, and the next start replays it", "failed": ", which had failed"}
+"""Text for each abnormal end of a run."""
 
 
 def command(
@@ -33,11 +33,13 @@ def command(
     env: EnvOption = None,
     timeout: Annotated[
         int | None,
-        typer.Option("--timeout", min=1, help="Seconds to wait for it to end. Default: its budget, and 5 more."),
+        typer.Option(
+            "--timeout", min=1, help="Seconds to wait for the run to end. Default: its shutdown budget plus 5."
+        ),
     ] = None,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Stop the process that runs the project, and wait until it has. Batches under way are finished first."""
+    """Stop the process that runs the project, and wait until it has ended. It finishes its current batches first."""
     from penstock.runtime.run.lock import lock_holder
 
     checked = check(target(path, directory, env, config=config))
@@ -61,8 +63,10 @@ def command(
     if form is OutputFormat.JSON:
         output.put_json({"project": checked.graph.name, "stopped": pid is not None, "pid": pid, "ended": ended})
     elif pid is None:
-        output.put(f"{checked.graph.name} does not run.")
+        output.put(f"{checked.graph.name} is not running.")
     elif left_behind:
-        output.put(f"Ended process {pid}, Spark of a run that was killed; the next start replays its last batch.")
+        output.put(
+            f"Ended process {pid}, the Spark process of a run that was killed; the next start replays its last batch."
+        )
     else:
         output.put(f"Stopped process {pid}{SAID.get(ended or '', '')}.")

@@ -32,11 +32,14 @@ def command(
     var: VarOption = None,
     strict: StrictOption = False,
     check_schemas: Annotated[
-        bool, typer.Option("--check-schemas", help="Ask the schema registry, and remember what it says.")
+        bool, typer.Option("--check-schemas", help="Ask the schema registry and ClickHouse, and cache the answers.")
     ] = False,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Check the documents: YAML, names, SQL, columns, rules. Starts nothing, and asks nobody unless told to."""
+    """Check the documents: YAML, names, SQL, columns and rules.
+
+    Starts nothing, and contacts no service without --check-schemas.
+    """
     try:
         named = target(path, directory, env, var, strict=strict, config=config)
         wanted = replace(named, ask_registry=check_schemas, allow_unset=True)
@@ -81,7 +84,7 @@ def command(
 
 
 def _report(diagnostics: Iterable[Diagnostic], path: Path) -> dict[str, Any]:
-    """The result of a check. Of a project errors are objects; texts of a pipeline, or where there is nothing."""
+    """The result of a check. Errors are objects for a project, and texts for a pipeline or a missing path."""
     return output.report(diagnostics, as_texts=not is_project(path))
 
 

@@ -1,4 +1,4 @@
-"""The dead letters of a project: those that wait, and what of them may be shown."""
+"""The dead letters of a project: pending ones, and masking for display."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -21,9 +21,8 @@ from penstock.workflow.stages import CheckedProject, compile_project, find_node
 
 
 def mask_dead_letters(checked: CheckedProject, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
-    """Dead letters as they may be shown: without the values of masked and classified columns.
-
-    Of a node that no query writes any more, every such column of the project counts.
+    """Mask the values of masked and classified columns in dead letters. For a node that no query writes any more, all
+    such columns of the project are masked.
     """
     queries = compile_project(checked).queries
     names = {output.node: frozenset(query.covers) for query in queries for output in query.outputs}
@@ -32,14 +31,13 @@ def mask_dead_letters(checked: CheckedProject, letters: Iterable[DeadLetter]) ->
 
 
 def pending_dead_letters(checked: CheckedProject, node: str | None, most: int | None = None) -> list[DeadLetter]:
-    """The first dead letters that were not replayed or discarded, of one node or of all."""
+    """The first pending dead letters, of one node or of all: neither replayed nor discarded."""
     return list(islice(waiting(checked, node), most))
 
 
 def waiting(checked: CheckedProject, node: str | None) -> PendingDeadLetters:
-    """The dead letters of this project that wait, of one node or of all, and not those of others on the same topics.
-
-    Those of a renamed model that kept its state belong to its new name.
+    """The pending dead letters of this project, of one node or of all, without those of other projects in the same
+    topics. Dead letters of a renamed model that kept its state belong to the new name.
     """
     wanted = None if node is None else find_node(checked.graph, node).id
     nodes = {n.id for n in checked.graph.nodes.values() if n.kind != "exposure"}
@@ -66,7 +64,7 @@ def _rename_node(letter: DeadLetter, former: Mapping[str, str]) -> DeadLetter:
 
 
 def _read_progress(checked: CheckedProject, former: Mapping[str, str]) -> Mapping[tuple[str, str], ReplayProgress]:
-    """How far dead letters were delivered, also those that models had under former names."""
+    """How far dead letters were replayed, including those under former names of models."""
     found = read_replay_progress(checked.marks, checked.place)
     for (topic, node), delivered in list(found.items()):
         if node in former:
