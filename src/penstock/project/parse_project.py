@@ -177,7 +177,8 @@ class ProjectReader(RemarkingReader):
         self.secrets(form.value, document, path, label, form.used, later)
         value = self.read(model, form.value, document, path, label, forms=form.used, later=later)
         if value is None:
-            self.refused.add(f"{section.removesuffix('s')}.{name}")
+            if isinstance(name, str):
+                self.refused.add(f"{section.removesuffix('s')}.{name}")
             return None
         element = Declaration(value, document, path, label, form.value, form.used, texts)
         self.inert(section, form.value, document, path, label, form.used)
