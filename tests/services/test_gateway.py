@@ -245,7 +245,7 @@ def test_the_password_is_sent_and_never_shown(given: Given, monkeypatch: pytest.
 def test_what_the_gateway_does_not_take_is_refused_in_its_words_before_anything_is_changed(given: Given) -> None:
     given.double.find_failure = "the licence is not for this plugin"
     given.written(EUROPE)
-    said = "does not take `orders.europe`: orders.europe-select: The request is not valid: the licence is not for this"
+    said = "rejects `orders.europe`: orders.europe-select: The request is not valid: the licence is not for this"
     with pytest.raises(PlanRefused, match=said) as refused:
         given.steps()
     assert refused.value.code == "gateway-refused"
