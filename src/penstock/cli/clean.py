@@ -3,36 +3,26 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.errors import Diagnostic, PlanRefused
 from penstock.plan.leftovers import Leftover, find_leftovers, forget_leftovers, remove_leftover
 from penstock.workflow.stages import check, compile_project
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     remove: Annotated[bool, typer.Option("--remove", help="Delete what is listed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Delete even if the environment forbids it.")] = False,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """List checkpoints and topics that no query uses any more, and delete them with --remove."""
     from penstock.runtime.run.lock import run_lock
 
-    checked = check(target(path, directory, env, var, config=config))
+    checked = check(options.target(path, directory, env, var, config=config))
     place, store = checked.place, checked.store
     if remove and checked.environment is not None and not checked.environment.allow_destructive and not force:
         text = f"`{checked.environment.name}` forbids deleting"
@@ -46,7 +36,7 @@ def command(
             for leftover in found:
                 remove_leftover(leftover, checked.clusters)
             forget_leftovers(store, place)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json({"removed": remove, "leftovers": [_json(leftover, size) for leftover, size in listed]})
         return
     if not found:

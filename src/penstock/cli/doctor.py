@@ -12,17 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.cli.readiness import Finding, connector_findings, finding
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import QuerySpec
@@ -38,21 +28,21 @@ CONNECT_SECS = 3
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair damaged checkpoints where that loses no rows.")
     ] = False,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Check this machine, the checkpoints, and the connection to every system that the project names."""
-    wanted = target(path, directory, env, var, config=config)
+    wanted = options.target(path, directory, env, var, config=config)
     findings = [*_machine(wanted.path), *_project(wanted, repair)]
     healthy = all(f.fine for f in findings)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         listed = [{"check": f.what, "ok": f.fine, "detail": f.detail} for f in findings]
         output.put_json({"healthy": healthy, "checks": listed})
     else:

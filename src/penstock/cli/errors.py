@@ -6,16 +6,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    target,
-)
+from penstock.cli import options, output
 from penstock.cli.printable import escape_controls
 from penstock.cli.table import lines
 from penstock.cli.values import ValueReader
@@ -57,25 +48,27 @@ _LEFT: Final = "`penstock errors discard --node NODE` discards dead letters that
 
 @app.command("list")
 def list_(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     node: NodeOption = None,
     limit: LimitOption = None,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """List the pending dead letters: origin, rejecting node and reason."""
-    checked = check(target(path, directory, env, config=config))
+    checked = check(options.target(path, directory, env, config=config))
     found = waiting(checked, node)
     reader = ValueReader(checked.clusters)
-    if form is OutputFormat.JSON:
-        output.put_json_items(reader.to_json(letter) for letter in mask_dead_letters(checked, islice(found, limit)))
+    if form is options.OutputFormat.JSON:
+        output.put_json_items(
+            reader.to_json(dead_letter) for dead_letter in mask_dead_letters(checked, islice(found, limit))
+        )
         return
     shown = min(len(found), limit or _SHOWN)
     rows = [
-        _row(number, letter, reader)
-        for number, letter in enumerate(mask_dead_letters(checked, islice(found, shown)), 1)
+        _row(number, dead_letter, reader)
+        for number, dead_letter in enumerate(mask_dead_letters(checked, islice(found, shown)), 1)
     ]
     for line in lines(rows, None):
         output.put(line)
@@ -86,51 +79,51 @@ def list_(
 @app.command("show")
 def show(
     number: Annotated[int, typer.Argument(help="The number that `errors list` shows.", min=1)],
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     node: NodeOption = None,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Show one dead letter in full."""
-    checked = check(target(path, directory, env, config=config))
+    checked = check(options.target(path, directory, env, config=config))
     found = pending_dead_letters(checked, node, number)
     if number > len(found):
         text = f"there is no dead letter {number}: {len(found)} are pending"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
-    (shown_letter,) = mask_dead_letters(checked, found[number - 1 : number])
-    letter = ValueReader(checked.clusters).to_json(shown_letter)
-    if form is OutputFormat.JSON:
-        output.put_json(letter)
+    (shown_one,) = mask_dead_letters(checked, found[number - 1 : number])
+    dead_letter = ValueReader(checked.clusters).to_json(shown_one)
+    if form is options.OutputFormat.JSON:
+        output.put_json(dead_letter)
         return
-    for name, value in letter.items():
+    for name, value in dead_letter.items():
         shown = "" if value is None else value if isinstance(value, str) else output.exact_json(value)
         output.put(f"{name:<10} {escape_controls(shown)}")
 
 
 @app.command("replay")
 def replay(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     node: NodeOption = None,
     overwrite: OverwriteOption = False,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Replay the pending dead letters, each of them once. A row that fails again is a dead letter again.
 
     An upsert sink skips a dead letter whose key has a newer row by now. --overwrite writes it anyway.
     """
-    checked = check(replace(target(path, directory, env, config=config), ask_read=True))
+    checked = check(replace(options.target(path, directory, env, config=config), ask_read=True))
     with _hold_replay_lock(checked) as locks:
         found = waiting(checked, node)
         result = _replay_nodes(checked, found, locks, overwrite=overwrite) if found else []
     whys = [f"{row['records']:,} of `{each['node']}`: {row['why']}" for each in result for row in each["left"]]
     if whys and not any(row["records"] for row in result):
         raise PlanRefused("not-runnable-here", "; ".join(whys), hint=_LEFT)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json(result)
         return
     if not result:
@@ -151,22 +144,22 @@ def discard(
     node: Annotated[
         str, typer.Option("--node", metavar="NODE", help="The dead letters of this source, model or sink.")
     ],
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     code: Annotated[str | None, typer.Option("--code", help="Only dead letters with this code.")] = None,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Discard dead letters: they are no longer listed or replayed. Nothing is deleted."""
-    checked = check(target(path, directory, env, config=config))
+    checked = check(options.target(path, directory, env, config=config))
     count, store = 0, checked.marks
     with _hold_replay_lock(checked):
-        chosen = (letter for letter in waiting(checked, node) if code in (None, letter.code))
+        chosen = (dead_letter for dead_letter in waiting(checked, node) if code in (None, dead_letter.code))
         while some := list(islice(chosen, _AT_ONCE)):
             record_replay_progress(store, checked.place, some)
             count += len(some)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json({"discarded": count})
         return
     output.put(f"{count:,} dead letter{'s' if count != 1 else ''} discarded.")
@@ -210,16 +203,16 @@ def _replay_nodes(
     return result
 
 
-def _row(number: int, letter: DeadLetter, reader: ValueReader) -> dict[str, Any]:
-    about = letter.about
+def _row(number: int, dead_letter: DeadLetter, reader: ValueReader) -> dict[str, Any]:
+    about = dead_letter.about
     return {
         "": number,
-        "record": letter.record,
+        "record": dead_letter.record,
         "code": about["code"],
         "reason": _cut(str(about["message"] or ""), 100),
-        "rejected by": letter.node,
+        "rejected by": dead_letter.node,
         "time": about["time"],
-        "value": _cut(reader.text(letter), 40),
+        "value": _cut(reader.text(dead_letter), 40),
     }
 
 

@@ -3,16 +3,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    PathArgument,
-    VarOption,
-    remember_json,
-    target,
-)
+from penstock.cli import options, output
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean
 from penstock.graph import column_lineage, lineage
 from penstock.graph.graph import Graph, Node
@@ -27,11 +18,11 @@ class LineageFormat(StrEnum):
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Show only the lineage of this node.")] = None,
     upstream: Annotated[bool, typer.Option("--upstream", help="With --model: only what it reads.")] = False,
     downstream: Annotated[bool, typer.Option("--downstream", help="With --model: only what reads it.")] = False,
@@ -41,11 +32,11 @@ def command(
     tag: Annotated[list[str] | None, typer.Option("--tag", help="Only nodes with this tag; repeatable.")] = None,
     column: Annotated[str | None, typer.Option("--column", help="With --model: the lineage of this column.")] = None,
     form: Annotated[
-        LineageFormat, typer.Option("--format", callback=remember_json, help="The output format.")
+        LineageFormat, typer.Option("--format", callback=options.remember_json, help="The output format.")
     ] = LineageFormat.TEXT,
 ) -> None:
     """Show the lineage of nodes or of a column, and what a change would affect."""
-    graph = check(target(path, directory, env, var, config=config), ignore_runtime=True, governed=False).graph
+    graph = check(options.target(path, directory, env, var, config=config), ignore_runtime=True, governed=False).graph
     focus = find_node(graph, model) if model else None
     if focus is None and (upstream or downstream or depth is not None or column):
         text = "--upstream, --downstream, --depth and --column need a node"

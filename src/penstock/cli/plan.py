@@ -4,17 +4,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.cli.readiness import connector_findings
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary, to_json
@@ -59,20 +49,20 @@ def carried_names(written: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     select: SelectOption = None,
     allow_rebuild: RebuildOption = None,
     truncate: TruncateOption = False,
     adopt_state: AdoptOption = False,
     carry: CarryOption = None,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Show what `run` would create, start, change and retire, and whether its sources and sinks are ready."""
-    checked = check(replace(target(path, directory, env, var, config=config), ask_read=True))
+    checked = check(replace(options.target(path, directory, env, var, config=config), ask_read=True))
     checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
     plan = plan_project(
         checked,
@@ -83,7 +73,7 @@ def command(
     )
     checks = () if plan.refusals else connector_findings(checked, plan.manifest, select or ())
     failing = [found for found in checks if not found.fine]
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         listed = [{"check": found.what, "detail": found.detail} for found in failing]
         output.put_json({**to_json(plan), "failing_checks": listed})
     else:
@@ -93,7 +83,7 @@ def command(
             if line.risk != "none":
                 output.put(f"      risk: {line.risk}")
         output.show_diagnostics(plan.offers)
-    if plan.refusals and form is OutputFormat.JSON:
+    if plan.refusals and form is options.OutputFormat.JSON:
         raise typer.Exit(PlanRefused.exit_code)
     if plan.refusals:
         raise PlanRefused.from_refusals(plan.refusals)

@@ -5,17 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.cli.table import lines
 from penstock.workflow.preview import preview_rows
 from penstock.workflow.stages import check
@@ -25,18 +15,18 @@ def command(
     node: Annotated[
         str, typer.Argument(help="A source, model, transform or topic; `NAME.errors` for its dead letters.")
     ],
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The number of rows.")] = 10,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Show rows of a source, a model or a topic."""
-    checked = check(target(path, directory, env, var, config=config))
+    checked = check(options.target(path, directory, env, var, config=config))
     rows = preview_rows(checked, node, limit, output.say)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put(output.exact_json(rows, indent=2))
     else:
         for line in lines(rows, _width()):

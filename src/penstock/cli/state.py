@@ -3,17 +3,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.config import describe_duration
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph.graph import Graph, Node
@@ -36,15 +26,15 @@ _WINDOWS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
 
 def command(
     node: Annotated[str | None, typer.Argument(help="A model. Default: all queries.")] = None,
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
-    form: FormatOption = OutputFormat.TEXT,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Show the state of queries, read from their checkpoints. The queries may be running."""
-    checked = check(target(path, directory, env, var, config=config))
+    checked = check(options.target(path, directory, env, var, config=config))
     manifest = compile_project(checked)
     if node is None:
         _list(checked, manifest, form)
@@ -54,18 +44,18 @@ def command(
     if document is None:
         text = f"the query of `{query.name}` has no state yet: it has not finished a batch"
         raise _none(text, "start it with `penstock run`", query.name)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json(document)
     else:
         _print(document)
 
 
-def _list(checked: CheckedProject, manifest: Manifest, form: OutputFormat) -> None:
+def _list(checked: CheckedProject, manifest: Manifest, form: options.OutputFormat) -> None:
     """List every query of the project in short form."""
     deployed = read_deployed_state(checked.store, checked.place).queries
     queries = [deployed.get(planned.name, planned) for planned in manifest.queries]
     found = {query.name: _document(checked, query) if query.stateful else None for query in queries}
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         listed = [found[q.name] or {"query": q.name, "stateful": q.stateful, "operators": []} for q in queries]
         output.put_json({"project": checked.graph.name, "queries": listed})
         return

@@ -4,16 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    target,
-)
+from penstock.cli import options, output
 from penstock.cli.printable import escape_controls
 from penstock.cli.query_states import LIVE_STATES, state_text
 from penstock.clients.kafka.admin import KafkaAdmin
@@ -25,19 +16,19 @@ from penstock.workflow.stages import CheckedProject, check, compile_project
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     lag: Annotated[
         bool, typer.Option("--lag", help="Ask Kafka for the lag of each query, in records and in seconds.")
     ] = False,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Show whether the project is running, and the progress of each query."""
     from penstock.runtime.run.lock import lock_holder
 
-    checked = check(target(path, directory, env, config=config))
+    checked = check(options.target(path, directory, env, config=config))
     recorded = read_run_record(checked.store, checked.place)
     holder = lock_holder(checked.place.lock_file)
     pid = holder.pid if holder is not None and holder.is_alive else None
@@ -45,7 +36,7 @@ def command(
     if lag:
         behind = _lag_by_query(checked)
         queries = [{**query, "lag": behind.get(query["query"], [])} for query in queries]
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json(
             {
                 "project": checked.graph.name,

@@ -62,11 +62,14 @@ def _dead_letters(checked: CheckedProject, topic: str, limit: int) -> list[dict[
         files = files_under(TopicSource(topic=topic).with_root(checked.root).path(), FORMATS["parquet"])
         rows = parquet.first_rows(files, limit, _BYTES)
         shown = mask_dead_letters(checked, [_letter(topic, place, row) for place, row in enumerate(rows)])
-        return [{name: letter.about[name] for name in row} for row, letter in zip(rows, shown, strict=True)]
+        return [{name: dead_letter.about[name] for name in row} for row, dead_letter in zip(rows, shown, strict=True)]
     from penstock.clients.dead_letters.kafka import read_from_topics
 
     found = islice(read_from_topics(checked.clusters.sink.kafka, [topic]), limit)
-    return [{name: letter.about[name] for name in (*FIELDS, OWNER)} for letter in mask_dead_letters(checked, found)]
+    return [
+        {name: dead_letter.about[name] for name in (*FIELDS, OWNER)}
+        for dead_letter in mask_dead_letters(checked, found)
+    ]
 
 
 _BYTES: Final = ("key", "value")

@@ -158,8 +158,7 @@ def model_node(
 def _sql_diagnostics(
     read: RenderedModel, found: QueryAnalysis, inputs: Mapping[str, Node], here: Iterable[Problem]
 ) -> tuple[dict[str, EventTimeColumn], list[Diagnostic]]:
-    """The event times of windows, and the diagnostics of the SQL. SQL that is valid but cannot run here is a
-    warning."""
+    """The event times of windows, and the SQL's diagnostics. Valid SQL that cannot run here is a warning."""
     if read.sql is None:
         return {}, []
     label, place = read.declared.label, read.origin_at
