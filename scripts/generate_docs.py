@@ -181,8 +181,9 @@ def _every_node() -> str:
 def settings() -> str:
     """One line a property; a section that changes nothing is one line too."""
     head = (
-        "# Settings of the application\n\nA property `a.b` stands in a file as `a: {b: …}`, and in the environment as "
-        "`PENSTOCK__A__B` or, weaker, `STREAMLING__A__B`. [Pipelines](../pipelines.md) tell which one wins."
+        "# Settings of the application\n\nA setting `a.b` is `a: {b: …}` in a file, and `PENSTOCK__A__B` or "
+        "`STREAMLING__A__B` in the environment. "
+        "[Pipelines](../pipelines.md#settings) has their precedence."
     )
     rows = "\n".join(_settings_rows(Settings, ""))
     return f"{SOURCE_NOTE}\n{head}\n\n| property | default | meaning |\n|---|---|---|\n{rows}\n"

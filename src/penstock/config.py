@@ -189,7 +189,7 @@ def refuse_duplicates(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.casefold() in seen:
-            raise ValueError(f"the column `{name}` is there twice; case does not tell names apart")
+            raise ValueError(f"the column `{name}` is there twice; names are not case-sensitive")
         seen.add(name.casefold())
 
 

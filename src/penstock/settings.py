@@ -1,4 +1,4 @@
-"""The application's own settings."""
+"""The settings of the application."""
 
 import re
 from typing import Annotated, Any, Final, Literal
@@ -14,14 +14,14 @@ class PrintSinkSettings(FrozenModel):
 
 
 class HttpSettings(FrozenModel):
-    """How requests are sent, unless a node says otherwise."""
+    """Default settings of requests. A node can override them."""
 
     trigger_max_count: int = Field(2000, ge=1)
-    """Rows of a request."""
+    """The maximum number of rows per request."""
     operator_timeout_sec: float = Field(300, gt=0)
-    """How long an answer is waited for."""
+    """How long to wait for an answer, in seconds."""
     buffer_size: int = Field(25, ge=1)
-    """Requests of a worker that are under way at a time."""
+    """The maximum number of concurrent requests of a worker."""
 
 
 def _to_lower(value: object) -> object:
@@ -33,10 +33,10 @@ def _to_upper(value: object) -> object:
 
 
 class KafkaSettings(FrozenModel):
-    """A cluster, and the registry of its schemas."""
+    """A Kafka cluster and its schema registry."""
 
     brokers: str = "localhost:9092"
-    """Addresses, with commas between them."""
+    """The broker addresses, separated by commas."""
     security_protocol: Annotated[
         Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"], BeforeValidator(_to_lower)
     ] = "plaintext"
@@ -48,53 +48,54 @@ class KafkaSettings(FrozenModel):
     sasl_username: str | None = None
     """The user."""
     sasl_password: SecretStr | None = None
-    """The password; never shown."""
+    """The password. It is never shown."""
     ssl_ca_location: str | None = None
-    """A file with the certificate that the broker's is signed with."""
+    """The file with the trusted CA certificates of the broker."""
     ssl_certificate_location: str | None = None
-    """A file with our own certificate."""
+    """The file with the client certificate."""
     ssl_key_location: str | None = None
-    """A file with its key."""
+    """The file with the key of the client certificate."""
     schema_registry_url: str = "http://localhost:18081"
-    """One address, or several with commas between them."""
+    """The address, or several separated by commas."""
     schema_registry_username: str | None = None
-    """The user there."""
+    """The user of the registry."""
     schema_registry_password: SecretStr | None = None
-    """The password there; never shown."""
+    """The password of the registry. It is never shown."""
     client_id: str | None = None
-    """What the broker calls us in its log."""
+    """The client id in the log of the broker."""
 
 
 class KafkaSourceSettings(KafkaSettings):
     consumer_group_id: str | None = None
-    """What the groups of consumers begin with. A pipeline that has neither checkpoint nor offsets goes on by them."""
+    """The prefix of consumer groups. A pipeline without checkpoint and stored offsets resumes from the offsets of these
+    groups."""
     lag_report_interval_ms: int = Field(60_000, ge=0)
     consumer_fetch_timeout_sec: float = Field(60, gt=0)
     stall_watchdog_timeout_sec: float = Field(60, gt=0)
 
 
 class PostgresConnection(FrozenModel):
-    """What is said of a database; what is not is that of all sinks."""
+    """Connection settings of one sink. Missing values come from those for all sinks."""
 
     host: str | None = None
-    """The server; `127.0.0.1` if nobody says another."""
+    """The server. Default: `127.0.0.1`."""
     port: int | None = Field(None, ge=1, le=65535)
-    """Its port; 5432."""
+    """The port. Default: 5432."""
     user: str | None = None
-    """The user; `graph-node`."""
+    """The user. Default: `graph-node`."""
     pass_: SecretStr | None = Field(None, alias="pass")
-    """The password; never shown."""
+    """The password. It is never shown."""
     db: str | None = None
-    """The database; `postgres`."""
+    """The database. Default: `postgres`."""
     sslmode: SslMode | None = None
-    """How the connection is secured; `disable`."""
+    """The TLS mode. Default: `disable`."""
     sslrootcert: str | None = None
-    """A file with the certificate that the server's is signed with."""
+    """The file with the trusted CA certificates of the server."""
 
 
 class PostgresSinkSettings(PostgresConnection):
     batch_flush_interval: FlushInterval | None = None
-    """How often batches of its sinks begin that do not say so themselves. Default: as soon as the last one is done."""
+    """The batch interval of sinks that do not set one. Default: a batch begins when the previous one ends."""
     batch_size: int = Field(100, ge=1)
     statement_timeout_secs: int = Field(60, ge=0)
     pool_acquire_timeout_secs: int = Field(30, ge=0)
@@ -103,7 +104,7 @@ class PostgresSinkSettings(PostgresConnection):
 
 
 class PostgresStoreSettings(FrozenModel):
-    """A database for what is remembered."""
+    """The database of the state store."""
 
     host: str = "localhost"
     port: int = Field(5432, ge=1, le=65535)
@@ -122,7 +123,7 @@ class StatePostgres(PostgresStoreSettings):
 
 class StateSqlite(FrozenModel):
     database_path: str | None = None
-    """The file, from the pipeline's directory on; `.penstock/state.db` if nobody says another."""
+    """The file, relative to the pipeline's directory. Default: `.penstock/state.db`."""
     max_connections: int | None = Field(None, ge=1)
     state_table_name: str = "state"
 
@@ -161,13 +162,13 @@ class ClickHouseSourceSettings(ClickHouseSettings):
 
 class ClickHouseSinkSettings(ClickHouseSettings):
     compression: Literal["none", "gzip", "zstd", "lz4"] = "none"
-    """How rows are packed on their way, unless a sink says so itself: `none`, `gzip`, `zstd` or `lz4`."""
+    """The compression of requests, for sinks that do not set one: `none`, `gzip`, `zstd` or `lz4`."""
     compression_level: int = Field(6, ge=0, le=9)
-    """How hard `gzip` tries."""
+    """The compression level of `gzip`."""
     batch_size: int = Field(100_000, ge=1)
-    """Rows of one insert at most."""
+    """The maximum number of rows per insert."""
     batch_flush_interval: FlushInterval | None = None
-    """How often batches of its sinks begin that do not say so themselves. Default: as soon as the last one is done."""
+    """The batch interval of sinks that do not set one. Default: a batch begins when the previous one ends."""
 
 
 class WasmScript(FrozenModel):
@@ -230,33 +231,33 @@ _APPLICATION: Final = TextPattern(r"[^/\x00-\x1f]+", "it has at least one charac
 
 
 class Settings(FrozenModel):
-    """Settings of the application itself, from a file and from the environment, which is stronger.
+    """Settings of the application, from a file and from the environment, which overrides the file.
 
     A property is named `PENSTOCK__A__B` there; the same name with the prefix `STREAMLING__` is read too and is the
     weaker of the two.
     """
 
     application_id: Annotated[str, _APPLICATION] | None = None
-    """Tells apart what is remembered of several deployments of one pipeline."""
+    """Separates the state of several deployments of one pipeline."""
     pipeline_definition_location: str = "./pipeline.yaml"
-    """The pipeline, where the command line names none."""
+    """The pipeline, if the command line names none."""
     job_mode: bool = False
-    """Whether the run is to end by itself: every source must come to an end then."""
+    """Whether the run ends by itself. Every source must be bounded then."""
     enforce_primary_keys: bool = False
     """Whether every node must have a primary key."""
     num_records_before_stop: int | None = Field(None, ge=1)
-    """After how many rows of a print sink the run ends."""
+    """The number of rows of a print sink after which the run ends."""
     print_sink: PrintSinkSettings = PrintSinkSettings()
     external_http_handler: HttpSettings = HttpSettings()
     http_secret_header: Annotated[dict[str, str], BeforeValidator(_lower_keys)] = {}
-    """Names of headers, by the `secret_name` of a node, in either case."""
+    """The names of headers, by the `secret_name` of a node (not case-sensitive)."""
     http_secret_value: Annotated[dict[str, SecretStr], BeforeValidator(_lower_keys)] = Field({}, repr=False)
-    """What those headers say."""
+    """The values of those headers."""
     kafka_source: KafkaSourceSettings = KafkaSourceSettings()
     kafka_sink: KafkaSettings = KafkaSettings()
     postgres_sink: PostgresSinkSettings = PostgresSinkSettings()
     postgres_sink_connections: Annotated[dict[str, PostgresConnection], BeforeValidator(_flatten_connections)] = {}
-    """Databases of single sinks, by their names."""
+    """Connection settings of single sinks, by name."""
     clickhouse_source: ClickHouseSourceSettings = ClickHouseSourceSettings()
     clickhouse_sink: ClickHouseSinkSettings = ClickHouseSinkSettings()
     log_format: Literal["text", "json"] = "text"
@@ -269,8 +270,8 @@ class Settings(FrozenModel):
     """How often `run` says at most, where it is not on a terminal, that batches are done: `Epoch finalized: 1`.
     Progress itself is kept with every batch."""
     drain_policy: Literal["auto", "drain", "fast"] = "auto"
-    """What a stop waits for. `auto`: for the batches under way; `drain`: for those of real-time queries too, which are
-    long; `fast`: for none, but of what comes to an end by itself."""
+    """What a stop waits for. `auto`: current batches; `drain`: also those of real-time queries, which are
+    long; `fast`: none, except those of queries that end by themselves."""
     preview_tolerant_mode: bool = False
     state_backend: StateBackend = StateBackend()
     dynamic_table_backend: DynamicTableBackend = DynamicTableBackend()
@@ -282,6 +283,6 @@ class Settings(FrozenModel):
     admin_api_port: int = Field(3000, ge=1, le=65535)
     test_settings: dict[str, Any] = {}
     shutdown_budget_secs: float = Field(25, gt=0)
-    """How long a stop may take at most. What is not done by then is given up, and done again by the next start."""
+    """The maximum time for a stop, in seconds. The next start replays unfinished batches."""
     plugin_drain_budget_secs: float = Field(60, gt=0)
     backpressure_event_threshold_ms: int = Field(100, ge=0)

@@ -109,7 +109,7 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
     assert re.search("(query `numbers`|the run) could not finish a batch within 1 s", said)
     assert "Traceback" not in said
     assert stopped.returncode == 0, stopped.stderr
-    assert "a batch was given up" in stopped.stdout
+    assert "a batch was cancelled" in stopped.stdout
     begun, committed = batches(project)
     assert begun - committed == {"0"}
 

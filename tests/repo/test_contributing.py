@@ -26,6 +26,17 @@ def test_the_worked_connector_writes_rows(tmp_path: Path, spark: SparkSession) -
     assert sorted(json.loads(line)["id"] for line in lines) == [1, 2]
 
 
+def test_every_path_of_where_do_i_change_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## Where do I change")[2].partition("\n## ")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| ")][1:]
+    assert len(rows) >= 15
+    for row in rows:
+        paths = re.findall(r"`([\w/]+(?:/|\.py))`", row)
+        assert paths, row
+        assert all((ROOT / "src" / "penstock" / path).exists() for path in paths), row
+
+
 def test_every_connector_is_kept_apart_from_the_others() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (apart,) = (c["modules"] for c in contracts if c["type"] == "independence")

@@ -205,13 +205,13 @@ def test_a_gateway_that_is_no_longer_named_is_left_alone(given: Given, running: 
     running.run()
     text = (given.root / "stream_project.yml").read_text().replace(f'admin_url: "{given.double.url}", ', "")
     write(given.root, {"stream_project.yml": text.replace(EUROPE, "  []\n")})
-    stays = "no gateway is named any more; it stays there"
+    stays = "no gateway is configured; it stays there"
     assert given.steps() == [f"- forget virtual topic orders.europe: {stays}"]
     running.run()
     assert given.steps() == []
     assert given.double.names() == (["orders.europe"], ["orders.europe-select"])
     given.written(EUROPE)
-    taken = "it is there already, and from now on this project's"
+    taken = "it exists already, and this project takes it over"
     assert given.steps() == [f"~ change virtual topic orders.europe: {taken}"]
 
 
@@ -245,7 +245,7 @@ def test_the_password_is_sent_and_never_shown(given: Given, monkeypatch: pytest.
 def test_what_the_gateway_does_not_take_is_refused_in_its_words_before_anything_is_changed(given: Given) -> None:
     given.double.find_failure = "the licence is not for this plugin"
     given.written(EUROPE)
-    said = "does not take `orders.europe`: orders.europe-select: The request is not valid: the licence is not for this"
+    said = "rejects `orders.europe`: orders.europe-select: The request is not valid: the licence is not for this"
     with pytest.raises(PlanRefused, match=said) as refused:
         given.steps()
     assert refused.value.code == "gateway-refused"

@@ -129,7 +129,7 @@ def test_a_machine_without_the_old_disk_goes_on_with_the_topic_if_it_had_come_to
     run.close()
     kept = given.ids()
     shutil.rmtree(given.running.root / ".penstock")
-    with pytest.raises(PlanRefused, match="its checkpoint is gone"):
+    with pytest.raises(PlanRefused, match="its checkpoint is missing"):
         given.running.run()
     assert given.ids() == kept
     shutil.rmtree(given.running.root / "out")

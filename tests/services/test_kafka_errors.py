@@ -307,7 +307,10 @@ def test_letters_are_listed_shown_delivered_and_discarded_by_commands(running: R
     assert [(row["id"], row["share"]) for row in rows] == [(1, 25), (3, None)]
     assert [x["code"] for x in asked("list", at=root)] == ["rule-failed", "not-text"]
 
-    with run_lock(running.place.replay_lock), pytest.raises(PlanRefused, match="already being delivered, in process"):
+    with (
+        run_lock(running.place.replay_lock),
+        pytest.raises(PlanRefused, match="already replaying the dead letters of this project, in process"),
+    ):
         asked("discard", "--node", f"{topic}-out", at=root)
     assert asked("discard", "--node", f"{topic}-out", "--code", "rule-failed", at=root) == {"discarded": 1}
     assert [x["code"] for x in asked("list", at=root)] == ["not-text"]

@@ -146,9 +146,9 @@ def test_topics_are_made_grown_set_and_never_made_smaller(shop: tuple[Running, s
     admin.set_config(f"{topic}.large", {"cleanup.policy": "compact"})
     running.write({"stream_project.yml": written.replace("partitions: 2", "partitions: 2, replication_factor: 3")})
     found = [
-        "it has 3 partitions, not 2: none is ever taken away",
+        "it has 3 partitions, not 2: Kafka cannot remove partitions",
         "its replication factor is 1, not 3",
-        "cleanup.policy is compact, of which the project says nothing",
+        "cleanup.policy is compact, which the project does not set",
     ]
     left = f"= leave topic {topic}.large: {'; '.join(found)}"
     assert [line for line in steps(running) if f"topic {topic}.large:" in line] == [

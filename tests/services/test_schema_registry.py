@@ -175,7 +175,7 @@ def test_a_schema_is_registered_and_changed_as_far_as_its_subject_allows(shop: S
 
     (refusal,) = shop.written(ID, AMOUNT, more, {"name": "due", "type": "long"}).plan().refusals
     assert refusal.code == "schema-incompatible"
-    assert "cannot change so: `due` is new" in refusal.message
+    assert "cannot change like this: `due` is new" in refusal.message
     assert f"It is read by `{shop.values['topic']}-out`" in refusal.message
     (refusal,) = shop.written({**ID, "type": "string"}, AMOUNT, more).plan().refusals
     assert "`order_id` BIGINT -> STRING" in refusal.message

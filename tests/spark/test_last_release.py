@@ -70,7 +70,7 @@ COLUMNS = {
 CHANGED = {
     "0.1.0.tar.gz": {
         "named": "a join with a lookup table keeps no state",
-        "latest": "of rows with equal times, the last one that came is the latest",
+        "latest": "of rows with equal times, the last to arrive is now the latest",
     }
 }
 """Queries that are run otherwise since a release, and why. They go on with their checkpoints all the same."""

@@ -246,7 +246,7 @@ def test_another_file_under_the_same_name_is_shown_by_plan_and_asked_from_then_o
     fraud.drop("payments.v1", "b.jsonl", [{"id": 7, "amount": 5, "rate": 5}])
     checked = check(fraud.root)
     lines = [str(explain(step)) for step in plan_project(checked, compile_project(checked)).changes]
-    assert lines == ["~ restart query scores: a model that it asks is another one; goes on where it stopped"]
+    assert lines == ["~ restart query scores: an ML model that it calls changed; resumes where it stopped"]
     fraud.run()
     found = {row["id"]: row["p"]["fraud_score"] for row in fraud.topic("scores") if row["p"]}
     assert found[7] == pytest.approx(1 / (1 + math.exp(-0.1)), rel=1e-5)

@@ -306,7 +306,7 @@ def test_an_exposure_and_a_test_that_point_to_nothing_are_refused(project: Findi
 def test_odd_places_of_yaml_are_told_with_a_remedy(project: Findings, pipeline: Findings) -> None:
     head = "project: {name: p}\n"
     second = only(project(f"{head}---\n{head}"))
-    assert (second.code, second.hint) == ("yaml-syntax", "put it into a file of its own, or take out `---`")
+    assert (second.code, second.hint) == ("yaml-syntax", "put it into a file of its own, or remove `---`")
     alias = only(project(f"{head}sources: [*none]\n"))
     assert (alias.code, alias.message) == ("yaml-syntax", "this alias has no anchor before it")
     for base in ("5", "[1]", "text"):

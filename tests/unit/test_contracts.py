@@ -62,7 +62,7 @@ def test_a_promised_type_that_is_another_is_refused_with_a_cast(project: Finding
     text = model(f"{{name: id, type: {promised}}}")
     found = only(project(text))
     assert (found.code, found.params) == ("contract-broken", {"column": "id"})
-    assert found.message == f"`id` is promised as {promised}, and the SQL puts out {actual}"
+    assert found.message == f"`id` is declared as {promised}, and the SQL gives {actual}"
     assert found.origin == spot(MAIN, text, f"{promised}}}]")
     assert found.hint is not None
     assert f"CAST(id AS {promised})" in found.hint

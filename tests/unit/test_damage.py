@@ -106,8 +106,8 @@ def test_offsets_of_a_committed_batch_that_nobody_noted_are_gone(tmp_path: Path)
     subject.damage("offsets/1", NOISE)
     found = find_damage(subject.checkpoint)
     assert found is not None
-    assert (found.repair, found.lost) == (None, "how far its inputs were read is not known any more")
-    assert found.failure("m").hint == "`--allow-rebuild m` begins again"
+    assert (found.repair, found.lost) == (None, "how far its inputs were read is lost")
+    assert found.failure("m").hint == "`--allow-rebuild m` starts over"
     assert subject.repair() == ["checkpoint-offsets-damaged"]
     assert (subject.checkpoint / "offsets/1").read_bytes() == NOISE
 

@@ -255,9 +255,9 @@ def test_json_that_yaml_does_not_read_is_read(text: str, value: object) -> None:
 
 def test_half_a_character_and_a_tab_are_called_what_they_are() -> None:
     _, (half,) = parse_yaml(r'{"a": "\ud83d"}', "a.json")
-    assert (half.code, half.message) == ("yaml-syntax", "this escape is half a character")
+    assert (half.code, half.message) == ("yaml-syntax", "this escape is half of a surrogate pair")
     _, (tab,) = parse_yaml("a:\n\tb: 1", "a.yml")
-    assert (tab.message, str(tab.origin)) == ("a tab stands where YAML needs spaces", "a.yml:2:1")
+    assert (tab.message, str(tab.origin)) == ("there is a tab where YAML needs spaces", "a.yml:2:1")
 
 
 def test_a_scalar_is_known_as_it_is_written() -> None:

@@ -340,7 +340,7 @@ def test_a_field_without_effect_is_understood_and_said_to_have_none(
     label = f"{section}.e" if is_list else section
     assert (note.code, note.severity) == ("no-effect", Severity.INFO)
     assert note.path == ".".join([label, *path])
-    assert note.message == f"this changes nothing: {INERT[section][path]}"
+    assert note.message == f"this has no effect: {INERT[section][path]}"
     assert note.origin == spot(MAIN, text, f'"{path[-1]}": ')
 
 

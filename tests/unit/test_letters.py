@@ -157,7 +157,7 @@ def test_no_more_are_shown_than_somebody_would_read_and_all_are_counted(tmp_path
     kept(tmp_path, *[("project.p/default", "late")] * 150)
     lines, beside = said("list")
     assert len(lines) == 101
-    assert beside == "150 records. The first 100 are shown; `--limit` shows more.\n"
+    assert beside == "150 dead letters. The first 100 are shown; `--limit` shows more.\n"
     assert len(said("list", "--limit", "120")[0]) == 121
     lines, _ = said("list", "--format", "json")
     assert len(json.loads("\n".join(lines))) == 150
@@ -201,7 +201,7 @@ def test_bytes_that_are_no_text_are_listed_shown_and_discarded(tmp_path: Path) -
     (found,) = json.loads("\n".join(said("list", "--format", "json")[0]))
     assert (found["key"], found["value"], found["code"]) == ("base64:/g==", "base64:/3t9", "not-text")
     assert [letter.value for letter in pending_dead_letters(check(tmp_path), None)] == [b"\xff{}"], "as it is replayed"
-    assert said("discard", "--node", "m")[0] == ["1 record discarded."]
+    assert said("discard", "--node", "m")[0] == ["1 dead letter discarded."]
     assert said("list")[0] == []
 
 
@@ -210,11 +210,11 @@ def test_letters_are_those_of_their_owner_and_may_be_let_go_by_code(tmp_path: Pa
     ours, other = "project.p/default", "project.p/prod"
     kept(tmp_path, (ours, "late"), (other, "late"), (None, "rule-failed"), (ours, "rule-failed"), (ours, "late"))
     assert [letter.place for letter in pending_dead_letters(check(tmp_path), None)] == [0, 2, 3, 4]
-    assert said("discard", "--node", "m", "--code", "late")[0] == ["2 records discarded."]
+    assert said("discard", "--node", "m", "--code", "late")[0] == ["2 dead letters discarded."]
     assert [letter.place for letter in pending_dead_letters(check(tmp_path), None)] == [2, 3]
-    assert said("discard", "--node", "m")[0] == ["2 records discarded."]
+    assert said("discard", "--node", "m")[0] == ["2 dead letters discarded."]
     assert said("list", "--format", "json")[0] == ["[]"]
-    assert said("replay")[0] == ["Nothing waits."]
+    assert said("replay")[0] == ["There are no dead letters to replay."]
 
 
 @pytest.mark.parametrize("command", [("replay",), ("discard", "--node", "m")])
@@ -222,7 +222,7 @@ def test_letters_are_delivered_by_one_at_a_time(tmp_path: Path, command: tuple[s
     write(tmp_path, {"stream_project.yml": PROJECT})
     with (
         run_lock(check(tmp_path).place.replay_lock),
-        pytest.raises(PlanRefused, match="already being delivered") as no,
+        pytest.raises(PlanRefused, match="already replaying") as no,
     ):
         said(*command)
     assert no.value.code == "already-running"

@@ -76,7 +76,7 @@ def test_all_orphans_are_in_one_sentence(pipeline: Findings) -> None:
     found = only(pipeline(text))
     assert "have no consumers: raw.visits, lonely. Remove" in found.message
     assert found.origin == spot(PIPELINE, text, "raw.visits")
-    assert f"`lonely` stands at {spot(PIPELINE, text, 'lonely:')}" in (found.hint or "")
+    assert f"`lonely` is at {spot(PIPELINE, text, 'lonely:')}" in (found.hint or "")
 
 
 def test_a_transform_without_a_reader_is_reported(pipeline: Findings) -> None:

@@ -34,7 +34,7 @@ def lines_of(*parts: RenderableType) -> list[str]:
 
 def test_a_query_that_is_tried_again_says_how_often_and_why() -> None:
     assert lines_of(*notes(ROWS)) == []
-    assert lines_of(*notes((*ROWS, RETRYING))) == ["kept: attempt 4 since 01:01:01Z: no answer"]
+    assert lines_of(*notes((*ROWS, RETRYING))) == ["kept: retry 4 since 01:01:01Z: no answer"]
 
 
 def test_a_query_that_failed_while_others_run_is_shown_with_its_hint() -> None:
@@ -55,7 +55,7 @@ def test_a_table_and_a_log_say_what_queries_wait_for(capsys: pytest.CaptureFixtu
         live.refresh()
     assert capsys.readouterr().err.splitlines()[:2] == [
         "a: broker unreachable since 01:01:01Z",
-        "a: the broker answers again",
+        "a: the broker is reachable again",
     ]
 
 

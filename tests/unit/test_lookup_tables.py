@@ -121,9 +121,9 @@ def test_a_checkpoint_of_a_lookup_that_counted_as_stateful_goes_on(project_manif
     windowed = f"SELECT c.name, COUNT(*) AS n FROM {S} AS s JOIN {C} AS c ON s.k = c.k GROUP BY c.name"
     before = project_manifest(HEAD + model("m", LOOKUP))
     reason = "a join with a lookup table keeps no state"
-    assert _planned(before, before) == [("restart", f"{reason}; goes on where it stopped")]
+    assert _planned(before, before) == [("restart", f"{reason}; resumes where it stopped")]
     ((action, said),) = _planned(before, project_manifest(HEAD + model("m", LOOKUP + " WHERE s.id > 1")))
-    assert (action, said) == ("restart", f"{reason}; its SQL changed; goes on where it stopped")
+    assert (action, said) == ("restart", f"{reason}; its SQL changed; resumes where it stopped")
     ((action, said),) = _planned(before, project_manifest(HEAD + model("m", windowed)))
     assert (action, said.partition(";")[0]) == ("rebuild", "it keeps state now")
     ((action, said),) = _planned(project_manifest(HEAD + model("m", windowed)), before)

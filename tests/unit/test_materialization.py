@@ -159,7 +159,7 @@ def test_rows_in_windows_need_no_state_but_a_gateway_cannot_put_them_there(proje
         ("{name: m, sql: SQL, gateway: {virtual_topic: true}}", ("virtual_topic", "`gateway.virtual_topic` is given")),
         ("{name: m, sql: SQL, advanced: {virtual_topic: v}}", ("virtual_topic", "`gateway.virtual_topic` is given")),
         ("{name: m, sql: SQL, gateway: {}}", ("topic", "the SQL keeps no state")),
-        ("{name: m}", ("topic", "neither SQL nor `from`: a topic that others fill")),
+        ("{name: m}", ("topic", "neither SQL nor `from`: a topic that others write")),
     ],
 )
 def test_fields_decide_before_the_sql_does(project_graph: Link, model: str, expected: tuple[str, str]) -> None:

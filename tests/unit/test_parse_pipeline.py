@@ -411,7 +411,7 @@ def test_a_name_is_no_longer_than_that_of_a_directory(pipeline: Findings) -> Non
     assert found("n" * 256) == found("ж" * 43) == found("a", "ж" * 43, ", isolate: true") == ["invalid-value"]
 
 
-TWICE = "the column `{}` is there twice; case does not tell names apart"
+TWICE = "the column `{}` is there twice; names are not case-sensitive"
 
 
 @pytest.mark.parametrize(("key", "name"), [("id,id", "id"), ("id, ID", "ID"), ("n, id, Id,", "Id")])
@@ -433,7 +433,7 @@ def test_a_transform_that_leaves_its_key_to_what_it_reads_must_get_one(pipeline:
     text = f"sources: {{a: {NUMBERS}}}\ntransforms: {{t: {transform}}}\nsinks: {{o: {{type: print, from: t}}}}\n"
     found = only(pipeline(text))
     assert (found.code, found.path, found.hint) == ("missing-field", "transforms.t.primary_key", "add `primary_key: …`")
-    assert found.message == "this field is required: there is no key that its rows still have"
+    assert found.message == "this field is required: none of the keys of its inputs is in its output"
     assert found.origin == spot(PIPELINE, text, key)
     assert pipeline(text.replace("type: generator", "type: generator, primary_key: id")) == ()
 

@@ -337,5 +337,5 @@ def test_a_watermark_waits_only_for_rows_that_can_be_late(strategy: str, delay_m
 
 
 def test_a_watermark_by_an_expression_is_refused_with_the_reason() -> None:
-    with pytest.raises(ValidationError, match="Spark's watermark is the largest time less a delay"):
+    with pytest.raises(ValidationError, match="Spark's watermark is the latest event time minus a delay"):
         written.Watermark.model_validate({"strategy": "custom"})

@@ -57,11 +57,11 @@ def test_a_key_of_a_source_gives_its_rows_another_meaning(project_manifest: Comp
     plain = project(FILTER)
     keyed = plain.replace("topic: s.v1,", "topic: s.v1, key: id,")
     for before, after, said in (
-        (plain, keyed, "`s` is a table of the latest row of every id, and was a stream in which every row counts"),
+        (plain, keyed, "`s` is a table with the latest row per id, and was an append-only stream"),
         (
             keyed,
             keyed.replace("key: id", "key: [id, at]"),
-            "every id, at, and was a table of the latest row of every id",
+            "per id, at, and was a table with the latest row per id",
         ),
     ):
         plan = diff(project_manifest(after), deployed(project_manifest(before)))
@@ -184,9 +184,9 @@ def test_what_this_installation_cannot_run_is_refused(project_manifest: Compile)
 @pytest.mark.parametrize(
     ("source", "where"),
     [
-        ("type: kafka, topic: t", "with the earliest rows"),
+        ("type: kafka, topic: t", "from the earliest rows"),
         ("type: kafka, topic: t, starting_offsets: '${FROM:-earliest}'", "where `starting_offsets` says"),
-        ("type: kafka, topic: '${T:-t}', starting_offsets: earliest", "with the earliest rows"),
+        ("type: kafka, topic: '${T:-t}', starting_offsets: earliest", "from the earliest rows"),
         ("type: kafka, topic: t, starting_offsets: latest", "where `starting_offsets` says"),
         ("type: kafka, topic: t, starting_offsets: {0: 5}", "where `starting_offsets` says"),
         ("type: clickhouse, table_name: t, start_at: 5", "where `start_at` says"),
@@ -194,7 +194,7 @@ def test_what_this_installation_cannot_run_is_refused(project_manifest: Compile)
         (
             "type: hybrid, bounded_sources: [{source_type: clickhouse, table_name: t}],"
             " unbounded_source: {source_type: kafka, topic: t, start_at: latest}",
-            "with the earliest rows",
+            "from the earliest rows",
         ),
         (
             "type: hybrid, bounded_sources: [{source_type: clickhouse, table_name: t, start_at: 0}],"
@@ -206,9 +206,9 @@ def test_what_this_installation_cannot_run_is_refused(project_manifest: Compile)
 def test_a_plan_says_where_a_query_begins(source: str, where: str, pipeline_manifest: Compile) -> None:
     manifest = pipeline_manifest(f"sources: {{a: {{{source}}}}}\nsinks: {{o: {{type: blackhole, from: a}}}}\n")
     (step,) = diff(manifest, NOTHING).steps
-    assert explain(step).reason == f"new; begins {where}"
+    assert explain(step).reason == f"new; starts {where}"
     again = diff(manifest, deployed(manifest), allow_rebuild=["a"]).steps[0]
-    assert explain(again).reason.endswith(f"; begins again {where}")
+    assert explain(again).reason.endswith(f"; starts over {where}")
 
 
 def test_json_says_what_the_lines_say(project_manifest: Compile) -> None:
@@ -265,5 +265,5 @@ def test_state_that_is_laid_out_alike_is_gone_on_with(project_manifest: Compile)
     found = {step.query.name: step.reason for step in plan.steps if isinstance(step, RestartQuery)}
     assert found == {
         "pairs": "its joins keep rows for as long as their conditions can hold",
-        "latest": "of rows with equal times, the last one that came is the latest",
+        "latest": "of rows with equal times, the last to arrive is now the latest",
     }

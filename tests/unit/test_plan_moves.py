@@ -77,7 +77,7 @@ def test_a_renamed_topic_of_a_model_must_be_filled_and_read_again(
     assert "`m` is written to `m.v2` instead of `m.v1`, which has none of the rows written so far" in reason(plan, "m")
     assert "`m` is read from `m.v2` instead of `m.v1`" in reason(plan, "r")
     risks = {line.name: line.risk for line in map(explain, plan.steps) if line.subject == "query"}
-    assert risks["m"] == "rows written so far stay in `m.v1`, which nobody here reads"
+    assert risks["m"] == "rows written so far stay in `m.v1`, which nothing in this project reads"
     assert "written again" in risks["r"]
 
 

@@ -74,8 +74,8 @@ def test_a_column_that_comes_upstream_does_not_concern_a_reader_that_names_other
 
 def test_a_column_that_comes_upstream_is_told_to_a_reader_of_all_columns(project_manifest: Compile) -> None:
     before, after = (project_manifest(project(p, WHOLE)) for p in (P, f"{P[:9]}, v + 1 AS w{P[9:]}"))
-    assert lines(after, before)["q"] == "restart: `w` of `p` is new; goes on where it stopped"
-    assert lines(before, after)["q"] == "restart: `w` of `p` is gone; goes on where it stopped"
+    assert lines(after, before)["q"] == "restart: `w` of `p` is new; resumes where it stopped"
+    assert lines(before, after)["q"] == "restart: `w` of `p` is gone; resumes where it stopped"
 
 
 def test_a_join_of_sparks_own_has_no_room_for_a_column_that_comes(project_manifest: Compile) -> None:
@@ -85,7 +85,7 @@ def test_a_join_of_sparks_own_has_no_room_for_a_column_that_comes(project_manife
     )
     before, after = (project_manifest(project(p, join)) for p in (P, f"{P[:9]}, v + 1 AS w{P[9:]}"))
     assert lines(after, before)["q"].startswith(
-        "rebuild: `w` of `p` is new, and its state has all columns; begins again"
+        "rebuild: `w` of `p` is new, and its state has all columns; starts over"
     )
 
 
@@ -144,7 +144,7 @@ def test_a_column_that_comes_in_a_view_does_not_concern_state_that_does_not_use_
         project_manifest(view.replace("id, v, at", columns))
         for columns in ("id, v, at", "id, v, at, v + 1 AS w", "id, v + 1 AS v")
     )
-    assert lines(after, before)["q"] == "restart: its SQL changed; goes on where it stopped"
+    assert lines(after, before)["q"] == "restart: its SQL changed; resumes where it stopped"
     assert lines(other, before)["q"].startswith("rebuild: its SQL changed")
 
 
@@ -188,7 +188,7 @@ def test_numbers_of_avro_that_are_read_as_another_type_are_a_rebuild(project_man
     )
     wide = "was STRING and is DECIMAL(100, 18), and its state has the old type"
     assert texts["a"].startswith(f"rebuild: `v` of `p` {wide}, as have rows that `p` wrote")
-    assert texts["b"].startswith(f"rebuild: `v` of `s` {wide}; begins again")
+    assert texts["b"].startswith(f"rebuild: `v` of `s` {wide}; starts over")
     assert texts["c"].startswith("rebuild: `id` of `s` was INT and is BIGINT, and its state has the old type")
 
 

@@ -63,7 +63,7 @@ def test_a_model_and_its_reader_are_renamed_together(tmp_path: Path) -> None:
         {"old": "big", "new": "large"},
         {"old": "totals", "new": "sums"},
     ]
-    both = "add `--carry big=large --carry totals=sums` to go on with its checkpoint"
+    both = "add `--carry big=large --carry totals=sums` to resume from its checkpoint"
     assert {r.params["name"]: (r.hint or "").startswith(both) for r in offered.refusals}["sums"]
 
     alone = replace(checked, carries=(("totals", "sums"),))
@@ -92,7 +92,7 @@ def test_a_renamed_model_is_recognised_and_goes_on(tmp_path: Path, old: str, new
     assert f"! rebuild query {new}" in actions(offered)
     hints = {refusal.params["name"]: refusal.hint or "" for refusal in offered.refusals}
     assert hints[new].startswith(
-        f"add `--carry {old}={new}` to go on with its checkpoint; or add `--allow-rebuild {new}`"
+        f"add `--carry {old}={new}` to resume from its checkpoint; or add `--allow-rebuild {new}`"
     )
     assert all(hint.startswith(f"add `--carry {old}={new}`") for hint in hints.values())
 

@@ -64,7 +64,7 @@ def two_inputs(count: int) -> str:
 
 CASES = [
     Case("topics.min_partitions", "3", topic("partitions: 3"), topic("partitions: 2"), ">= 3", "2"),
-    Case("topics.min_partitions", "3", topic("partitions: 4"), models(""), ">= 3", "1, because nobody says"),
+    Case("topics.min_partitions", "3", topic("partitions: 4"), models(""), ">= 3", "1, the default"),
     Case("topics.max_partitions", "3", topic("partitions: 3"), topic("partitions: 4"), "<= 3", "4"),
     Case(
         "topics.min_replication_factor",
@@ -520,7 +520,7 @@ def test_a_waiver_that_is_over_is_pointed_out_also_where_the_rule_is_kept(judge:
 
 def test_a_waiver_of_what_does_not_happen_is_pointed_out(judge: Judge) -> None:
     found = only(judge(waived(("models.require_owner", "2999-01-01"), broken=False)))
-    assert (found.code, found.severity, found.hint) == ("waiver-unused", Severity.WARNING, "take it out")
+    assert (found.code, found.severity, found.hint) == ("waiver-unused", Severity.WARNING, "remove it")
 
 
 def test_a_waiver_of_another_rule_does_not_count(judge: Judge) -> None:

@@ -325,8 +325,8 @@ def test_a_section_of_settings_is_no_single_one(
 ) -> None:
     monkeypatch.setenv(name, "x")
     found = only(pipeline(ARCHIVE))
-    assert (found.code, found.path, found.hint) == ("wrong-shape", name, f"name one of it: `{name}__{inside}`")
-    assert found.message == "Failed to load config: this is a section of settings, and no single one"
+    assert (found.code, found.path, found.hint) == ("wrong-shape", name, f"name a setting in it: `{name}__{inside}`")
+    assert found.message == "Failed to load config: this is a section of settings, not a single setting"
 
 
 def test_a_mistake_about_the_database_of_a_sink_stands_where_the_file_has_it(check: Check) -> None:
@@ -493,7 +493,7 @@ def test_what_is_wrong_with_settings_says_that_it_is_about_them(tmp_path: Path) 
     with pytest.raises(ProjectInvalid) as refused:
         check(tmp_path / "numbers.yml")
     assert [d.message for d in refused.value.diagnostics] == [
-        "Failed to load config: a file of settings has no such field"
+        "Failed to load config: a settings file has no such field"
     ]
 
 

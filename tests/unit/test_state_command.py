@@ -131,7 +131,7 @@ def test_windows_of_spark_are_told_without_their_own_columns(keys: tuple[str, ..
 def test_without_a_node_every_query_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, {MAIN: PROJECT.replace("SQL", "SELECT customer FROM {{ ref('seen') }}")})
     state.command()
-    assert capsys.readouterr().out.splitlines() == ["plain: no state", "m: no batch done yet"]
+    assert capsys.readouterr().out.splitlines() == ["plain: no state", "m: no finished batch yet"]
     state.command(form=OutputFormat.JSON)
     assert json.loads(capsys.readouterr().out)["queries"] == [
         {"query": "plain", "stateful": False, "operators": []},
@@ -159,8 +159,8 @@ def test_times_are_told_in_the_largest_unit_that_fits(milliseconds: int, said: s
     [
         ("orders", "`orders` has no query of its own", "name a model"),
         ("seen", "`seen` has no query of its own", "it is part of `m`"),
-        ("plain", "the query of `plain` keeps no state", "every row of it stands for itself"),
-        ("model.m", "the query of `m` has no state yet: none of its batches is done", "start it with `penstock run`"),
+        ("plain", "the query of `plain` keeps no state", "it processes each row independently"),
+        ("model.m", "the query of `m` has no state yet: it has not finished a batch", "start it with `penstock run`"),
     ],
 )
 def test_a_node_without_state_is_told_so(tmp_path: Path, node: str, message: str, hint: str) -> None:

@@ -35,7 +35,7 @@ def test_a_ttl_bounds_what_would_grow_for_ever(check: Check, sql: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "why"), [(FILTER, "keeps no state"), (WINDOW, "by the watermark"), (WITHIN, "by the watermark")]
+    ("sql", "why"), [(FILTER, "keeps no state"), (WINDOW, "joins within a time"), (WITHIN, "joins within a time")]
 )
 def test_a_ttl_without_effect_says_so(check: Check, sql: str, why: str) -> None:
     written = text(sql, "{state_ttl_ms: 60000}")
@@ -134,17 +134,17 @@ LATE = ("event_time: {column: at}", "event_time: {column: at, allowed_lateness_m
         (
             text(GROUP, "{}"),
             text(GROUP, "{state_ttl_ms: 86400000}"),
-            "`state_ttl_ms` is new (1 day), and state is kept in another form with it",
+            "`state_ttl_ms` is new (1 day), and state has another layout with it",
         ),
         (
             text(GROUP, "{state_ttl_ms: 86400000}"),
             text(GROUP, "{}"),
-            "`state_ttl_ms` was taken out, and state is kept in another form without it",
+            "`state_ttl_ms` was removed, and state has another layout without it",
         ),
         (
             text(GROUP, "{state_ttl_ms: 3600000}"),
             text(GROUP, "{state_ttl_ms: 86400000}"),
-            "its state is kept for another time: 1 day, before 1 hour",
+            "its state has another TTL: 1 day, before 1 hour",
         ),
         (text(GROUP, "{parallelism: 2}"), text(GROUP, "{parallelism: 3}"), "its parallelism changed"),
         (text(WINDOW, "{}"), text(WINDOW, "{state_backend: hashmap}"), "its state backend changed"),
@@ -161,7 +161,7 @@ LATE = ("event_time: {column: at}", "event_time: {column: at, allowed_lateness_m
         (
             text(TOLD, "{}"),
             text(TOLD, "{}").replace(*LATE),
-            "late rows correct its windows now, and they are kept in another form",
+            "late rows correct its windows now, and their state has another layout",
         ),
         (
             text(TOLD, "{}").replace(*LATE),

@@ -25,7 +25,7 @@ def test_one_that_waited_to_be_tried_again_says_why() -> None:
     down = ServiceError("unreachable", "no answer", hint="see there", retriable=True)
     error = unfinished_error({"a": down.with_context("batch 4 was not written to sink `kept`", node="kept")}, 25)
     assert str(error).splitlines() == [
-        "query `a` could not finish a batch; the next start does it again",
+        "query `a` could not finish a batch; the next start replays it",
         "Caused by:",
         "    batch 4 was not written to sink `kept`",
         "    not-drained  no answer",

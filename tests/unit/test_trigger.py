@@ -71,7 +71,7 @@ def test_directories_do_not_qualify(project_graph: Link) -> None:
 
 def test_another_sink_does_not_qualify(project_graph: Link) -> None:
     written = text(FILTER).replace("{spark: {trigger: realtime}}", "{connector: print, spark: {trigger: realtime}}")
-    assert reasons(project_graph, written) == ["it writes with `print`, and not into a topic"]
+    assert reasons(project_graph, written) == ["it writes with `print`, not to a topic"]
 
 
 def test_a_view_is_part_of_the_queries_that_read_it(project_graph: Link) -> None:
@@ -193,7 +193,7 @@ def test_progress_is_kept_while_a_query_without_state_goes_on(check: Check, proj
         (asynchronous(WINDOW), "GROUP BY keeps state"),
         (asynchronous(FILTER, runtime="{}"), "its topics are directories"),
         (asynchronous(FILTER, spark="{connector: print, spark: {async_progress: true}}"), "it writes with `print`"),
-        (asynchronous(FILTER, spark="{spark: {trigger: realtime, async_progress: true}}"), "in a way of its own"),
+        (asynchronous(FILTER, spark="{spark: {trigger: realtime, async_progress: true}}"), "in its own way"),
     ],
 )
 def test_progress_that_cannot_be_kept_so_is_a_warning_and_plan_refuses(

@@ -58,7 +58,7 @@ def test_readers_of_what_is_emptied_are_rebuilt_and_emptied_with_it(project_mani
         "! empty topic c",
     ]
     assert plan.refusals == ()
-    assert "`a`, which it reads, is emptied" in explain(plan.steps[-6]).reason
+    assert "`a`, which it reads, is truncated" in explain(plan.steps[-6]).reason
     assert summary(plan).endswith("6 to rebuild, empty or hold")
     assert "emptied" in risk(plan, "a")
 

@@ -84,4 +84,4 @@ def test_a_table_that_cannot_be_asked_about_is_named_by_its_source(tmp_path: Pat
     write(tmp_path, {"p.yml": source, "config.yaml": "clickhouse_source: {url: 'http://127.0.0.1:1'}\n"})
     code, report = validated("p.yml", "--check-schemas")
     assert (code, report["error"]["node"]) == (4, "raw.t")
-    assert report["error"]["chain"][0] == "source 'raw.t': failed to ask about its table"
+    assert report["error"]["chain"][0] == "source 'raw.t': failed to read the definition of its table"

@@ -87,7 +87,7 @@ def test_what_the_gateway_cannot_say_is_refused_with_its_name_and_the_way_out(
     assert (found.code, found.params) == ("gateway-unsupported", {"subject": construct})
     assert found.hint is not None
     assert found.hint.startswith("write `materialized: topic`")
-    assert ("keeps no state" in found.hint) == (not said), "who did not ask for a virtual topic is told why it is one"
+    assert ("without state" in found.hint) == (not said), "who did not ask for a virtual topic is told why it is one"
     graph, notes = check({MAIN: HEAD + model(sql, "    materialized: topic\n")})
     assert errors(notes) == []
     assert graph is not None
@@ -173,7 +173,7 @@ def test_what_the_gateway_says_is_a_refusal(manifest: Manifest) -> None:
         "passthrough", {"passthrough": GatewayState()}, {"m": ("m-select: no",)}, asked(manifest).wanted
     )
     (refusal,) = diff(manifest, NOTHING, gateways=gateways).refusals
-    assert (refusal.code, refusal.message) == ("gateway-refused", "the gateway does not take `m`: m-select: no")
+    assert (refusal.code, refusal.message) == ("gateway-refused", "the gateway rejects `m`: m-select: no")
     assert refusal.code in CODES
 
 

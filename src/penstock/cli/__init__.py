@@ -1,1 +1,1 @@
-"""The command `penstock`: arguments in, the line called, the result shown."""
+"""The command `penstock`: reads arguments, calls the workflow and shows the result."""

@@ -1,4 +1,4 @@
-"""Makes the class archive: runs a small project once, in a JVM that writes down its classes when it exits.
+"""Builds the class archive: runs a small project once, in a JVM that archives its classes when it exits.
 
 `python -m penstock.cli.class_training`. `run` starts it in the background when it ends, unless there is an archive.
 """
@@ -16,11 +16,11 @@ TRAINING_MODELS: Final = """models:
     sql: SELECT country, COUNT(*) AS orders FROM {{ ref("orders_clean") }} GROUP BY country
 """
 EXIT_SECS: Final = 600
-"""How long a JVM may take to write its archive: at the lowest priority, beside others, minutes."""
+"""How long a JVM may take to write its archive. At the lowest priority it can take minutes."""
 
 
 def begin_training() -> None:
-    """Make the archive in the background, if there is none. Never fails: without an archive a start is only slower."""
+    """Build the archive in the background if there is none. Never fails: without an archive a start is only slower."""
     from penstock.clients.jvm.java import find_java
     from penstock.runtime.spark.class_archive import needs_training
 
@@ -39,7 +39,7 @@ def begin_training() -> None:
 
 
 def train() -> None:
-    """Make the archive now, unless it is there or another process makes it."""
+    """Build the archive now, unless it exists or another process builds it."""
     from penstock.clients.jvm.java import find_java
     from penstock.runtime.spark.class_archive import create_archive, needs_training
 

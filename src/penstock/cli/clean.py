@@ -3,40 +3,32 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.errors import Diagnostic, PlanRefused
 from penstock.plan.leftovers import Leftover, find_leftovers, forget_leftovers, remove_leftover
 from penstock.workflow.stages import check, compile_project
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove what is listed, for good.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Remove even where the environment forbids it.")] = False,
-    form: FormatOption = OutputFormat.TEXT,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Delete what is listed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete even if the environment forbids it.")] = False,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """List what no query uses any more: checkpoints, and topics of queries that are gone. Removes it with --remove."""
+    """List checkpoints and topics that no query uses any more, and delete them with --remove."""
     from penstock.runtime.run.lock import run_lock
 
-    checked = check(target(path, directory, env, var, config=config))
+    checked = check(options.target(path, directory, env, var, config=config))
     place, store = checked.place, checked.store
     if remove and checked.environment is not None and not checked.environment.allow_destructive and not force:
-        text = f"`{checked.environment.name}` forbids to delete"
-        raise PlanRefused.from_refusals([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
+        text = f"`{checked.environment.name}` forbids deleting"
+        raise PlanRefused.from_refusals(
+            [Diagnostic("destructive-refused", text, hint="add --force to override this once")]
+        )
     with run_lock(place.lock_file) if remove else nullcontext():
         found = find_leftovers(compile_project(checked), place, store, checked.clusters)
         listed = [(leftover, leftover.bytes) for leftover in found]
@@ -44,11 +36,11 @@ def command(
             for leftover in found:
                 remove_leftover(leftover, checked.clusters)
             forget_leftovers(store, place)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json({"removed": remove, "leftovers": [_json(leftover, size) for leftover, size in listed]})
         return
     if not found:
-        output.put("Nothing is left over.")
+        output.put("There is nothing to remove.")
         return
     for leftover, size in listed:
         shown = "" if size is None else f" ({size / 2**20:,.1f} MB)"

@@ -4,18 +4,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    StrictOption,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.errors import ServiceError
 from penstock.graph.graph import Graph, Node
 from penstock.graph.lineage import describe_changes
@@ -28,28 +17,28 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where to write. Default: `generated` in the project.", show_default=False),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, write nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, without writing it.")]
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     folder: OutputOption = None,
     dry_run: DryRunOption = False,
-    strict: StrictOption = False,
-    form: FormatOption = OutputFormat.TEXT,
+    strict: options.StrictOption = False,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Write the manifest and what it is made of: the SQL that Spark would run, topics, connectors, schemas."""
-    wanted = target(path, directory, env, var, strict=strict, config=config)
+    """Write the manifest and its parts: the SQL that Spark would run, topics, connectors and schemas."""
+    wanted = options.target(path, directory, env, var, strict=strict, config=config)
     checked = check(replace(wanted, remember=not dry_run))
     manifest = compile(checked.graph, checked.digests)
     folder = folder or checked.root / "generated"
     if not dry_run:
         _write(folder, manifest)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put(manifest.to_json().rstrip())
         return
     output.show_diagnostics(checked.notes)
@@ -83,7 +72,8 @@ def _about(node: Node) -> str:
 
 
 def _write(folder: Path, manifest: Manifest) -> None:
-    """Every file whole, the manifest last; then files of an earlier run that are no longer part of it go."""
+    """Write every file atomically, the manifest last. Then remove files of an earlier run that are no longer part of
+    it."""
     files = artifacts(manifest)
     try:
         stale = written_files(folder) - files.keys()

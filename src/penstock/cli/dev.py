@@ -36,12 +36,12 @@ def up(
         bool,
         typer.Option(
             "--auto-create-topics/--no-auto-create-topics",
-            help="Whether Kafka makes a topic when somebody first writes to it. For a broker that is started now.",
+            help="Whether Kafka creates a topic on the first write. Applies to a broker that this command starts.",
         ),
     ] = True,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Start services that do not run yet. They go on when this command ends, and keep their ports."""
+    """Start services. They keep running, on the same ports, when this command has ended."""
     home, chosen = _home(directory), _check_names(names)
 
     def began(name: str) -> None:
@@ -53,7 +53,7 @@ def up(
 
 @app.command("down")
 def down(names: Names = None, directory: DirectoryOption = None, form: FormatOption = OutputFormat.TEXT) -> None:
-    """Stop services. Topics stay where they are; the registry forgets."""
+    """Stop services. Topics and tables stay; the registry loses its schemas."""
     ended = services.down(_home(directory), _check_names(names))
     if form is OutputFormat.JSON:
         output.put_json({"stopped": ended})
@@ -63,22 +63,22 @@ def down(names: Names = None, directory: DirectoryOption = None, form: FormatOpt
 
 @app.command("status")
 def status(directory: DirectoryOption = None, form: FormatOption = OutputFormat.TEXT) -> None:
-    """Show which services run, and how to reach them."""
+    """Show the running services and their addresses."""
     _show(services.report(services.status(_home(directory))), form)
 
 
 @app.command("env")
 def env(directory: DirectoryOption = None, form: FormatOption = OutputFormat.TEXT) -> None:
-    """Print how to reach the services that run, as variables for a shell: `eval "$(penstock dev env)"`."""
+    """Print the addresses of the running services as shell variables: `eval "$(penstock dev env)"`."""
     report = services.report(services.status(_home(directory)))
     parts = {
-        "Projects refer to these as ${NAME}, in `runtime` or in a connector.": variables(PROJECT, report),
-        "Pipelines take these by themselves.": variables(PIPELINE, report),
+        "Use these as ${NAME}, in `runtime` or in a connector of a project.": variables(PROJECT, report),
+        "Pipelines read these variables automatically.": variables(PIPELINE, report),
     }
     if form is OutputFormat.JSON:
         output.put_json({name: value for part in parts.values() for name, value in part.items()})
     elif not report:
-        output.say("Nothing runs. Start services with `penstock dev up`.")
+        output.say("No service is running. Start services with `penstock dev up`.")
     else:
         for heading, part in parts.items():
             output.put(f"# {heading}")
@@ -104,4 +104,4 @@ def _show(report: dict[str, dict[str, object]], form: OutputFormat) -> None:
     elif report:
         output.put(yaml.safe_dump(report, sort_keys=False).rstrip())
     else:
-        output.put("Nothing runs. Start services with `penstock dev up`.")
+        output.put("No service is running. Start services with `penstock dev up`.")

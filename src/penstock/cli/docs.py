@@ -45,7 +45,7 @@ def serve(
     env: EnvOption = None,
     var: VarOption = None,
     folder: OutputOption = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 chooses a free one.")] = 8080,
     browse: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the site and serve it on this machine until Ctrl-C."""

@@ -12,17 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.cli.readiness import Finding, connector_findings, finding
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import QuerySpec
@@ -38,21 +28,21 @@ CONNECT_SECS = 3
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Repair damaged checkpoints, as far as that loses no rows.")
+        bool, typer.Option("--repair", help="Repair damaged checkpoints where that loses no rows.")
     ] = False,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Check that everything is ready: this machine, checkpoints, and every system that the project names."""
-    wanted = target(path, directory, env, var, config=config)
+    """Check this machine, the checkpoints, and the connection to every system that the project names."""
+    wanted = options.target(path, directory, env, var, config=config)
     findings = [*_machine(wanted.path), *_project(wanted, repair)]
     healthy = all(f.fine for f in findings)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         listed = [{"check": f.what, "ok": f.fine, "detail": f.detail} for f in findings]
         output.put_json({"healthy": healthy, "checks": listed})
     else:
@@ -96,7 +86,7 @@ def _project(wanted: Target, repair: bool) -> Iterator[Finding]:
 
 
 def _checkpoints(checked: CheckedProject, repair: bool) -> Iterator[Finding]:
-    """What is damaged, and what becomes of it. A checkpoint that is in use is left alone."""
+    """Report damaged checkpoints, or repair them. The lock keeps a checkpoint in use from being repaired."""
     from penstock.runtime.run.lock import run_lock
 
     place = checked.place
@@ -104,7 +94,7 @@ def _checkpoints(checked: CheckedProject, repair: bool) -> Iterator[Finding]:
     damaged = {name: query for name, query in deployed.queries.items() if name in deployed.damaged}
     if not damaged:
         if deployed.checkpoints:
-            yield Finding("checkpoints", True, f"{len(deployed.checkpoints)} are whole")
+            yield Finding("checkpoints", True, f"{len(deployed.checkpoints)} are intact")
         return
     with run_lock(place.lock_file) if repair else nullcontext():
         for name, query in damaged.items():

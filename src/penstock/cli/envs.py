@@ -55,7 +55,7 @@ def show_environment(
     directory: DirectoryOption = None,
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Show an environment. Variables are filled in, secrets are covered."""
+    """Show an environment, with variables resolved and secrets masked."""
     folder = target(path, directory).path
     files = environment_files(folder)
     if name not in files:
@@ -83,11 +83,11 @@ def show_environment(
 
 
 _TELLING = 4
-"""The fewest characters of a secret that is looked for inside other texts."""
+"""The minimum length of a secret that is masked inside other texts."""
 
 
 def _mask_secrets(value: Any, secrets: set[str]) -> Any:
-    """The value without the secrets of the environment, wherever they stand."""
+    """The value with the secrets of the environment masked, also inside texts."""
     match value:
         case dict():
             return {key: _mask_secrets(inner, secrets) for key, inner in value.items()}
@@ -102,7 +102,7 @@ def _mask_secrets(value: Any, secrets: set[str]) -> Any:
 
 
 def _environment(folder: Path, name: str) -> tuple[Environment | None, list[Diagnostic]]:
-    """An environment, and what is wrong with its file or with choosing it."""
+    """An environment, and the diagnostics of its file or of its selection."""
     documents, diagnostics = load(folder, name)
     if documents is None or has_errors(diagnostics) or documents.environment is None:
         return None, [d for d in diagnostics if d.severity == "error"]

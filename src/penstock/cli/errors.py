@@ -6,16 +6,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    target,
-)
+from penstock.cli import options, output
 from penstock.cli.printable import escape_controls
 from penstock.cli.table import lines
 from penstock.cli.values import ValueReader
@@ -27,24 +18,24 @@ from penstock.workflow.packages import fetch_packages, packages_of
 from penstock.workflow.stages import CheckedProject, check, compile_project
 
 app = typer.Typer(
-    help="Rows and records that could not be used: what they are, why, and deliver them again.",
+    help="Dead letters, rows and records that could not be processed: list, show, replay or discard them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 NodeOption = Annotated[
-    str | None, typer.Option("--node", metavar="NODE", help="Only those of this source, model or sink.")
+    str | None, typer.Option("--node", metavar="NODE", help="Only dead letters of this source, model or sink.")
 ]
 LimitOption = Annotated[
-    int | None, typer.Option("--limit", min=1, help="How many at most. Default: 100, and all of them as JSON.")
+    int | None, typer.Option("--limit", min=1, help="The maximum number to list. Default: 100; as JSON, all.")
 ]
 OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="Replay records that may replace newer rows, or bring deleted ones back.")
+    bool, typer.Option("--overwrite", help="Replay even where that replaces newer rows or restores deleted ones.")
 ]
 
 
 class Locks(NamedTuple):
-    """What Spark's process is to inherit, and who is told of it."""
+    """The lock descriptors that Spark's process inherits, and the function that records its pid."""
 
     descriptors: tuple[int, ...]
     note_spark: Callable[[int], None]
@@ -52,132 +43,136 @@ class Locks(NamedTuple):
 
 _SHOWN: Final = 100
 _AT_ONCE: Final = 10_000
-_LEFT: Final = "`penstock errors discard --node NODE` lets records go that cannot be delivered"
+_LEFT: Final = "`penstock errors discard --node NODE` discards dead letters that cannot be replayed"
 
 
 @app.command("list")
 def list_(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     node: NodeOption = None,
     limit: LimitOption = None,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """List the records that wait: where they came from, who rejected them, and why."""
-    checked = check(target(path, directory, env, config=config))
+    """List the pending dead letters: origin, rejecting node and reason."""
+    checked = check(options.target(path, directory, env, config=config))
     found = waiting(checked, node)
     reader = ValueReader(checked.clusters)
-    if form is OutputFormat.JSON:
-        output.put_json_items(reader.to_json(letter) for letter in mask_dead_letters(checked, islice(found, limit)))
+    if form is options.OutputFormat.JSON:
+        output.put_json_items(
+            reader.to_json(dead_letter) for dead_letter in mask_dead_letters(checked, islice(found, limit))
+        )
         return
     shown = min(len(found), limit or _SHOWN)
     rows = [
-        _row(number, letter, reader)
-        for number, letter in enumerate(mask_dead_letters(checked, islice(found, shown)), 1)
+        _row(number, dead_letter, reader)
+        for number, dead_letter in enumerate(mask_dead_letters(checked, islice(found, shown)), 1)
     ]
     for line in lines(rows, None):
         output.put(line)
     more = f" The first {shown:,} are shown; `--limit` shows more." if shown < len(found) else ""
-    output.say(f"{len(found):,} record{'s' if len(found) != 1 else ''}.{more}")
+    output.say(f"{len(found):,} dead letter{'s' if len(found) != 1 else ''}.{more}")
 
 
 @app.command("show")
 def show(
     number: Annotated[int, typer.Argument(help="The number that `errors list` shows.", min=1)],
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     node: NodeOption = None,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Show one record, whole."""
-    checked = check(target(path, directory, env, config=config))
+    """Show one dead letter in full."""
+    checked = check(options.target(path, directory, env, config=config))
     found = pending_dead_letters(checked, node, number)
     if number > len(found):
-        text = f"there is no record {number}: {len(found)} wait"
+        text = f"there is no dead letter {number}: {len(found)} are pending"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
-    (shown_letter,) = mask_dead_letters(checked, found[number - 1 : number])
-    letter = ValueReader(checked.clusters).to_json(shown_letter)
-    if form is OutputFormat.JSON:
-        output.put_json(letter)
+    (shown_one,) = mask_dead_letters(checked, found[number - 1 : number])
+    dead_letter = ValueReader(checked.clusters).to_json(shown_one)
+    if form is options.OutputFormat.JSON:
+        output.put_json(dead_letter)
         return
-    for name, value in letter.items():
+    for name, value in dead_letter.items():
         shown = "" if value is None else value if isinstance(value, str) else output.exact_json(value)
         output.put(f"{name:<10} {escape_controls(shown)}")
 
 
 @app.command("replay")
 def replay(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     node: NodeOption = None,
     overwrite: OverwriteOption = False,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Replay the dead letters that wait, each of them once. What fails again waits again.
+    """Replay the pending dead letters, each of them once. A row that fails again is a dead letter again.
 
-    A sink that replaces rows by key does not get a record of whose key a newer one has come since.
+    An upsert sink skips a dead letter whose key has a newer row by now. --overwrite writes it anyway.
     """
-    checked = check(replace(target(path, directory, env, config=config), ask_read=True))
+    checked = check(replace(options.target(path, directory, env, config=config), ask_read=True))
     with _hold_replay_lock(checked) as locks:
         found = waiting(checked, node)
         result = _replay_nodes(checked, found, locks, overwrite=overwrite) if found else []
     whys = [f"{row['records']:,} of `{each['node']}`: {row['why']}" for each in result for row in each["left"]]
     if whys and not any(row["records"] for row in result):
         raise PlanRefused("not-runnable-here", "; ".join(whys), hint=_LEFT)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json(result)
         return
     if not result:
-        output.put("Nothing waits.")
+        output.put("There are no dead letters to replay.")
     for row in result:
         failed = f", {row['failed']:,} failed again" if row["failed"] else ""
-        output.put(f"{row['node']}: {row['records']:,} delivered again, {row['rows']:,} rows out{failed}")
+        output.put(f"{row['node']}: {row['records']:,} replayed, {row['rows']:,} rows out{failed}")
         if row["superseded"]:
-            output.put(f"{row['node']}: {row['superseded']:,} not written: a newer record of their key has come since")
+            output.put(f"{row['node']}: {row['superseded']:,} not written: a newer row of their key was written since")
         for left in row["left"]:
-            output.put(f"{row['node']}: {left['records']:,} still wait: {left['why']}")
+            output.put(f"{row['node']}: {left['records']:,} not replayed: {left['why']}")
     if whys:
         output.say(_LEFT)
 
 
 @app.command("discard")
 def discard(
-    node: Annotated[str, typer.Option("--node", metavar="NODE", help="Those of this source, model or sink.")],
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    code: Annotated[str | None, typer.Option("--code", help="Only those with this code.")] = None,
-    form: FormatOption = OutputFormat.TEXT,
+    node: Annotated[
+        str, typer.Option("--node", metavar="NODE", help="The dead letters of this source, model or sink.")
+    ],
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    code: Annotated[str | None, typer.Option("--code", help="Only dead letters with this code.")] = None,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Let records go that wait: they are neither listed nor delivered any more. Nothing is deleted."""
-    checked = check(target(path, directory, env, config=config))
+    """Discard dead letters: they are no longer listed or replayed. Nothing is deleted."""
+    checked = check(options.target(path, directory, env, config=config))
     count, store = 0, checked.marks
     with _hold_replay_lock(checked):
-        chosen = (letter for letter in waiting(checked, node) if code in (None, letter.code))
+        chosen = (dead_letter for dead_letter in waiting(checked, node) if code in (None, dead_letter.code))
         while some := list(islice(chosen, _AT_ONCE)):
             record_replay_progress(store, checked.place, some)
             count += len(some)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json({"discarded": count})
         return
-    output.put(f"{count:,} record{'s' if count != 1 else ''} discarded.")
+    output.put(f"{count:,} dead letter{'s' if count != 1 else ''} discarded.")
 
 
 @contextmanager
 def _hold_replay_lock(checked: CheckedProject) -> Iterator[Locks]:
-    """Nobody else replays these dead letters meanwhile: they would come twice."""
+    """Hold the lock for replays. Two replays at a time would write dead letters twice."""
     from penstock.runtime.run.lock import run_lock
 
-    place, busy = checked.place, "the letters of this project are already being delivered"
+    place, busy = checked.place, "another process is already replaying the dead letters of this project"
     held = checked.marks.hold_lock(f"{place.namespace} letters", busy)
-    with run_lock(place.replay_lock, busy, "wait until that is done", say=output.say) as lock, held as hold:
+    with run_lock(place.replay_lock, busy, "wait until it has finished", say=output.say) as lock, held as hold:
         yield Locks((lock.descriptor, *hold.descriptors), lock.note_spark)
 
 
@@ -208,16 +203,16 @@ def _replay_nodes(
     return result
 
 
-def _row(number: int, letter: DeadLetter, reader: ValueReader) -> dict[str, Any]:
-    about = letter.about
+def _row(number: int, dead_letter: DeadLetter, reader: ValueReader) -> dict[str, Any]:
+    about = dead_letter.about
     return {
         "": number,
-        "record": letter.record,
+        "record": dead_letter.record,
         "code": about["code"],
         "reason": _cut(str(about["message"] or ""), 100),
-        "rejected by": letter.node,
+        "rejected by": dead_letter.node,
         "time": about["time"],
-        "value": _cut(reader.text(letter), 40),
+        "value": _cut(reader.text(dead_letter), 40),
     }
 
 

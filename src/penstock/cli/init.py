@@ -16,10 +16,12 @@ ORDERS_A_MINUTE = 1000
 
 
 def command(
-    target: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Where to write the project; made if absent.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="Where to write the project; created if it does not exist.")
+    ],
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Write a small project that runs. It has sources, models, exposures, and orders to read."""
+    """Write a small example project with sources, models, exposures and data."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise PlanRefused("target-exists", f"{target} exists and is not empty", hint="choose another directory")
     try:
@@ -36,7 +38,7 @@ def command(
 
 
 def write_project(target: Path, name: str) -> list[str]:
-    """The files of the quickstart, under a name of their own."""
+    """Write the files of the quickstart with another project name."""
     written = []
     for path, text in template_files():
         file = target / path
@@ -47,7 +49,7 @@ def write_project(target: Path, name: str) -> list[str]:
 
 
 def _yaml_text(name: str) -> str:
-    """A name as YAML reads it back: in quotes where it would be a number or a truth value."""
+    """A name as YAML: in quotes where YAML would read a number or a boolean."""
     return yaml.safe_dump(name, allow_unicode=True).splitlines()[0]
 
 

@@ -3,16 +3,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    PathArgument,
-    VarOption,
-    remember_json,
-    target,
-)
+from penstock.cli import options, output
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean
 from penstock.graph import column_lineage, lineage
 from penstock.graph.graph import Graph, Node
@@ -27,30 +18,28 @@ class LineageFormat(StrEnum):
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Show only what belongs to this node.")] = None,
-    upstream: Annotated[bool, typer.Option("--upstream", help="With --model: what it is made from.")] = False,
-    downstream: Annotated[bool, typer.Option("--downstream", help="With --model: what is made from it.")] = False,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Show only the lineage of this node.")] = None,
+    upstream: Annotated[bool, typer.Option("--upstream", help="With --model: only what it reads.")] = False,
+    downstream: Annotated[bool, typer.Option("--downstream", help="With --model: only what reads it.")] = False,
     depth: Annotated[
-        int | None, typer.Option("--depth", min=0, help="With --model: at most so many steps away.")
+        int | None, typer.Option("--depth", min=0, help="With --model: the maximum number of steps.")
     ] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="Only nodes with this tag; may be given again.")
-    ] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Only nodes with this tag; repeatable.")] = None,
     column: Annotated[str | None, typer.Option("--column", help="With --model: the lineage of this column.")] = None,
     form: Annotated[
-        LineageFormat, typer.Option("--format", callback=remember_json, help="How to draw.")
+        LineageFormat, typer.Option("--format", callback=options.remember_json, help="The output format.")
     ] = LineageFormat.TEXT,
 ) -> None:
-    """Show who reads from whom, and what a change would touch."""
-    graph = check(target(path, directory, env, var, config=config), ignore_runtime=True, governed=False).graph
+    """Show the lineage of nodes or of a column, and what a change would affect."""
+    graph = check(options.target(path, directory, env, var, config=config), ignore_runtime=True, governed=False).graph
     focus = find_node(graph, model) if model else None
     if focus is None and (upstream or downstream or depth is not None or column):
-        text = "--upstream, --downstream, --depth and --column are about one node"
+        text = "--upstream, --downstream, --depth and --column need a node"
         raise ProjectInvalid([Diagnostic("invalid-value", text, path="lineage", hint="name it with --model")])
     if tag:
         _check_tags(graph, tag)
@@ -96,7 +85,7 @@ def _check_tags(graph: Graph, tags: list[str]) -> None:
     known = {tag for node in graph.nodes.values() for tag in node.tags}
     for tag in tags:
         if tag not in known:
-            text, hint = f"nothing has the tag `{tag}`", did_you_mean(tag, known, otherwise="tags")
+            text, hint = f"no node has the tag `{tag}`", did_you_mean(tag, known, otherwise="tags")
             raise ProjectInvalid([Diagnostic("unknown-value", text, path="--tag", hint=hint, params={"value": tag})])
 
 

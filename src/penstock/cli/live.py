@@ -36,11 +36,11 @@ WIDE = 240
 """A file or a pipe takes lines of any length."""
 ASIDE = ("late", "rejected")
 SPARE = ("batches", "batch ms", "rows/s")
-"""Columns that are left out where there is no room, in this order."""
+"""Columns that are dropped on a narrow terminal, in this order."""
 
 
 class Epochs:
-    """Counts how often it could be told that batches are done which were not at the last time."""
+    """Counts the reports of finished batches."""
 
     def __init__(self, every_secs: float) -> None:
         self._every_secs = every_secs
@@ -49,7 +49,7 @@ class Epochs:
         self._count = 0
 
     def next_line(self, rows: "Sequence[QueryProgress]", now: float) -> str | None:
-        """A line for who reads the log; None if there is nothing new, or it is too early for it."""
+        """The next log line; None if there are no new batches, or if it is too early."""
         batches = sum(row.batches for row in rows)
         if batches == self._batches or now < self._due:
             return None
@@ -58,10 +58,8 @@ class Epochs:
 
 
 class LiveTable:
-    """Redraws itself on a terminal; elsewhere it is printed once, at the end. Never mixes with rows on stdout.
-
-    Elsewhere it says when something keeps a query from going on, and when nothing does any more. With `epochs`, also
-    from time to time that batches are done.
+    """Redraws itself on a terminal; elsewhere it is printed once, at the end. Never mixes with rows on stdout. Without
+    a terminal it logs when a query is blocked and when it runs again and, with `epochs`, finished batches.
     """
 
     def __init__(
@@ -105,7 +103,7 @@ class LiveTable:
 
     @property
     def is_moving(self) -> bool:
-        """Whether a person sees the table change."""
+        """Whether the table is redrawn on a terminal."""
         return self._live is not None
 
     def _sum_up(self) -> None:
@@ -134,7 +132,7 @@ class LiveTable:
 
 
 def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
-    """The rows at most `width` wide: what matters least is left out, and long names go over several lines."""
+    """The table, at most `width` wide: less important columns are dropped, and long names wrap."""
     columns: dict[str, list[str]] = {
         "rows in": [f"{row.rows_in:,}" for row in rows],
         "rows out": [f"{row.rows_out:,}" for row in rows],
@@ -164,10 +162,10 @@ def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
 
 
 def notes(rows: "Sequence[QueryProgress]") -> Iterator[Text]:
-    """What keeps queries from going on, one after the other, each with its hint."""
+    """The errors of queries, each with its hint."""
     for row in rows:
         if row.error is not None and row.retry is not None:
-            tries = f"attempt {row.retry.attempt:,} since {clock_time(row.retry.since)}"
+            tries = f"retry {row.retry.attempt:,} since {clock_time(row.retry.since)}"
             yield Text.assemble(
                 (f"{row.query}: {tries}: ", "yellow"), escape_controls(row.error.message), _hint_of(row)
             )
@@ -180,7 +178,7 @@ def _hint_of(row: "QueryProgress") -> str:
 
 
 def bars(rows: "Sequence[QueryProgress]", width: int) -> Iterator[RenderableType]:
-    """How far queries are that come to an end: the part, rows, rows a second, and the time that is left."""
+    """Progress bars of queries that end: part, rows, rows per second, and the time left."""
     ending = [row for row in rows if row.part is not None and row.state in ("running", "stopping")]
     if not ending:
         return
@@ -208,13 +206,12 @@ def _needed_width(columns: Mapping[str, Sequence[str]]) -> int:
 
 
 def skipped_rows_note(row: "QueryProgress") -> tuple[str, bool] | None:
-    """A line about the rows of a query that did not take part, and whether none did; None if all have.
-
-    Late rows that are dropped may have been counted by Spark, which puts rows together before it counts.
+    """A line about rejected and late rows of a query, and whether all rows were rejected; None if there are none. For
+    dropped late rows the count is a minimum: Spark combines rows before it counts them.
     """
     rejected, late = _rows(row.rejected, "rejected"), _rows(row.late, "too late")
     if not (rejected or late):
-        return (f"{row.query}: dead letters were {_describe_kept(row)}", False) if row.kept_in else None
+        return (f"{row.query}: its dead letters were {_describe_kept(row)}", False) if row.kept_in else None
     if late and not row.late_kept:
         dropped = f"at least {late}; dropped"
         said = f"{rejected}; {_describe_kept(row)}; {dropped}" if rejected else dropped

@@ -36,7 +36,7 @@ COMMANDS: Final = (
 
 
 class Commands(TyperGroup):
-    """Each command is a module of this package, imported only when it is called: `validate` pays for nothing else."""
+    """Each command is a module of this package that is imported only when it is called, so that `validate` is fast."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -65,7 +65,9 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, pre
 
 @app.callback()
 def penstock(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
 ) -> None:
     """Streaming pipelines as code: YAML and SQL, run on Spark Structured Streaming."""
 

@@ -28,7 +28,7 @@ F = TypeVar("F", bound=StrEnum)
 
 
 def remember_json(form: F) -> F:
-    """Errors are to be reported in the form that was asked for."""
+    """Remember whether errors are reported as JSON."""
     output.json_mode = form == OutputFormat.JSON
     return form
 
@@ -51,19 +51,19 @@ EnvOption = Annotated[
 ]
 VarOption = Annotated[
     list[str] | None,
-    typer.Option("--var", metavar="NAME=VALUE", help="A variable for `var()`; may be given again.", show_default=False),
+    typer.Option("--var", metavar="NAME=VALUE", help="A variable for `var()`; repeatable.", show_default=False),
 ]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
         "--config",
         metavar="BASE",
-        help="A file of settings, with or without its ending. Default: `config.yaml` beside the pipeline, or here.",
+        help="A settings file, with or without its extension. Default: `config.yaml` beside the pipeline, or here.",
         show_default=False,
     ),
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
-FormatOption = Annotated[OutputFormat, typer.Option("--format", help="How to report.", callback=remember_json)]
+FormatOption = Annotated[OutputFormat, typer.Option("--format", help="The output format.", callback=remember_json)]
 
 
 def target(
@@ -75,7 +75,7 @@ def target(
     strict: bool = False,
     config: Path | None = None,
 ) -> Target:
-    """What was named on the command line, else the pipeline that the settings name, else here."""
+    """The path from the command line, else the pipeline that the settings name, else the current directory."""
     chosen = path or directory
     if chosen is None:
         chosen, config = _by_settings(config)
@@ -83,9 +83,8 @@ def target(
 
 
 def _by_settings(config: Path | None) -> tuple[Path, Path | None]:
-    """The pipeline that the settings name, and the file that does; where they name none, what is here.
-
-    A project here has no such file, and is stronger than a pipeline of the usual name.
+    """The pipeline that the settings name, and the settings file; else the current directory. A project in the current
+    directory has priority over a pipeline with the default name.
     """
     is_project = any(Path(name).is_file() for name in PROJECT_FILES)
     file = settings_file(config) if is_project else settings_file(config, Path())

@@ -1,4 +1,4 @@
-"""What the terminal shows. Data and JSON go to stdout, everything else to stderr."""
+"""Output of commands. Data and JSON go to stdout, everything else to stderr."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ json_mode = False
 
 
 log_format: Literal["text", "json"] | None = None
-"""How a run writes its lines where nobody watches on a terminal: with a time and a level. None for other commands."""
+"""The log format of a run without a terminal. None for other commands."""
 
 Level = Literal["INFO", "WARN", "ERROR"]
 _LEVELS: Final[Mapping[Severity, Level]] = {
@@ -28,13 +28,13 @@ _LEVELS: Final[Mapping[Severity, Level]] = {
 
 
 def begin_log(wanted: str | None = None) -> None:
-    """Write lines as a log from here on, unless they go to a terminal and JSON is not wanted."""
+    """Write lines as a log from now on, unless they go to a terminal in the text format."""
     global log_format
     log_format = "json" if wanted == "json" else None if sys.stderr.isatty() else "text"
 
 
 def log_line(text: str, level: Level, fields: Mapping[str, Any], at: float) -> str:
-    """A line of the log. Further lines of a text are indented; `fields` are for JSON only."""
+    """Format a log line. Further lines of a text are indented; `fields` appear only in JSON."""
     moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}.{int(at % 1 * 1000):03}Z"
     if log_format == "json":
         return json.dumps({"time": moment, "level": level, "message": text, **fields}, ensure_ascii=False)
@@ -43,7 +43,7 @@ def log_line(text: str, level: Level, fields: Mapping[str, Any], at: float) -> s
 
 
 def say(text: str = "", *, level: Level = "INFO", **fields: Any) -> None:
-    """A line for the person who watches."""
+    """Print a line of progress to stderr."""
     if log_format is None:
         sys.stderr.write(text + "\n")
     elif text.strip():
@@ -51,7 +51,7 @@ def say(text: str = "", *, level: Level = "INFO", **fields: Any) -> None:
 
 
 def warn(text: str, **fields: Any) -> None:
-    """A line that the person should not overlook."""
+    """Print a warning to stderr."""
     if log_format is not None:
         say(text, level="WARN", **fields)
         return
@@ -60,7 +60,7 @@ def warn(text: str, **fields: Any) -> None:
 
 
 def put(text: str) -> None:
-    """A line of the result."""
+    """Print a line of the result to stdout."""
     sys.stdout.write(text + "\n")
 
 
@@ -69,7 +69,7 @@ def put_json(value: Any) -> None:
 
 
 def put_json_items(values: Iterable[Any]) -> None:
-    """A list, item by item: it may be longer than memory is large."""
+    """Print a list item by item: it may not fit into memory."""
     before = "[\n"
     for value in values:
         sys.stdout.write(before + indent(json.dumps(value, indent=2, ensure_ascii=False), "  "))
@@ -78,7 +78,7 @@ def put_json_items(values: Iterable[Any]) -> None:
 
 
 def exact_json(value: Any, indent: int | None = None, lead: str = "") -> str:
-    """JSON in which decimals are numbers with all their digits, which `json` would make floats of."""
+    """JSON in which decimals are numbers with all their digits; `json` would convert them to floats."""
     match value:
         case Decimal():
             return f"{value:f}"
@@ -123,7 +123,7 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
 
 
 def _with_severity(diagnostic: Diagnostic) -> str:
-    """The diagnostic; what is no error says so before its message."""
+    """The diagnostic, with its severity before the message unless it is an error."""
     word = "" if diagnostic.severity is Severity.ERROR else f"{diagnostic.severity.value}: "
     return str(replace(diagnostic, message=f"{word}{diagnostic.message}")) if word else str(diagnostic)
 
@@ -135,7 +135,7 @@ def _colour_text(text: str, severity: Severity) -> str:
 
 
 def fail(error: PenstockError) -> None:
-    """The error, in the form that was asked for."""
+    """Report the error, in the requested format."""
     match error:
         case ProjectInvalid(diagnostics=diagnostics):
             if json_mode:
@@ -158,7 +158,7 @@ def fail(error: PenstockError) -> None:
 
 
 def report_failure(error: PenstockError) -> None:
-    """Show an error, with its hint, unless that was done."""
+    """Show an error with its hint, once."""
     if error.reported:
         return
     error.reported = True
@@ -170,9 +170,8 @@ def report_failure(error: PenstockError) -> None:
 
 
 def report(diagnostics: Iterable[Diagnostic], *, as_texts: bool = False) -> dict[str, Any]:
-    """The result of a check, as JSON. `success` tells that the check could be made, not what it found.
-
-    `errors` and `warnings` are texts where a pipeline was checked; `diagnostics` always has what they are made from.
+    """The result of a check, as JSON. `success` says that the check could be made, not what it found. `errors` and
+    `warnings` are texts for a pipeline; `diagnostics` has all fields.
     """
     listed = list(diagnostics)
 

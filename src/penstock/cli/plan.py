@@ -4,53 +4,44 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.cli.readiness import connector_findings
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary, to_json
 from penstock.workflow.stages import check, compile_project, plan_project
 
-SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; may be given again.")]
+SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; repeatable.")]
 RebuildOption = Annotated[
     list[str] | None,
     typer.Option(
         "--allow-rebuild",
         metavar="NAME",
-        help="Let these queries begin again: names with commas between them, or `all` that must; may be given again.",
+        help="Let these queries start over: names separated by commas, or `all` for all that must; repeatable.",
     ),
 ]
 TruncateOption = Annotated[
     bool,
-    typer.Option("--truncate", help="Empty the outputs of queries that begin again, and rebuild their readers, too."),
+    typer.Option("--truncate", help="Empty the outputs of queries that start over, and also rebuild their readers."),
 ]
 AdoptOption = Annotated[
-    bool, typer.Option("--adopt-state", help="Let the environment go on with the state of runs without one.")
+    bool,
+    typer.Option("--adopt-state", help="Let the environment resume from the state of runs without an environment."),
 ]
 CarryOption = Annotated[
     list[str] | None,
-    typer.Option("--carry", metavar="OLD=NEW", help="Keep the state of a model that was renamed; may be given again."),
+    typer.Option("--carry", metavar="OLD=NEW", help="Keep the state of a renamed model; repeatable."),
 ]
 
 
 def allowed_rebuilds(written: Sequence[str] | None, truncate: bool) -> Sequence[str]:
-    """The queries that may begin again. Outputs are emptied for them, and for nobody else."""
+    """The queries that may be rebuilt. `--truncate` applies only to them."""
     if truncate and not written:
-        raise typer.BadParameter("--truncate needs --allow-rebuild, which names the queries that begin again")
+        raise typer.BadParameter("--truncate needs --allow-rebuild, which names the queries that start over")
     return written or ()
 
 
 def carried_names(written: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
-    """The names before and after, of models that keep their state."""
+    """The old and new names of models that keep their state."""
     pairs = [text.partition("=") for text in written or ()]
     if wrong := [old for old, sign, new in pairs if not (old and sign and new)]:
         raise typer.BadParameter(f"`{wrong[0]}` is not of the form OLD=NEW")
@@ -58,20 +49,20 @@ def carried_names(written: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     select: SelectOption = None,
     allow_rebuild: RebuildOption = None,
     truncate: TruncateOption = False,
     adopt_state: AdoptOption = False,
     carry: CarryOption = None,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Show what `run` would create, start, change and retire, and whether what it reads and writes is ready."""
-    checked = check(replace(target(path, directory, env, var, config=config), ask_read=True))
+    """Show what `run` would create, start, change and retire, and whether its sources and sinks are ready."""
+    checked = check(replace(options.target(path, directory, env, var, config=config), ask_read=True))
     checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
     plan = plan_project(
         checked,
@@ -82,7 +73,7 @@ def command(
     )
     checks = () if plan.refusals else connector_findings(checked, plan.manifest, select or ())
     failing = [found for found in checks if not found.fine]
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         listed = [{"check": found.what, "detail": found.detail} for found in failing]
         output.put_json({**to_json(plan), "failing_checks": listed})
     else:
@@ -92,7 +83,7 @@ def command(
             if line.risk != "none":
                 output.put(f"      risk: {line.risk}")
         output.show_diagnostics(plan.offers)
-    if plan.refusals and form is OutputFormat.JSON:
+    if plan.refusals and form is options.OutputFormat.JSON:
         raise typer.Exit(PlanRefused.exit_code)
     if plan.refusals:
         raise PlanRefused.from_refusals(plan.refusals)

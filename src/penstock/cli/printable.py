@@ -1,10 +1,10 @@
-"""Texts of others, as a terminal may show them."""
+"""Escapes control characters in foreign texts before they reach a terminal."""
 
 import re
 from typing import Final
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What moves the cursor, changes colours, ends lines or turns the direction of writing."""
+"""Characters that move the cursor, change colours, end lines or change the writing direction."""
 _SHORT: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -14,7 +14,7 @@ def escape_controls(text: str) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """The text with its control characters as escapes, but for the ends of its lines."""
+    """The text with its control characters as escapes, except line feeds."""
     return "\n".join(map(escape_controls, text.split("\n")))
 
 

@@ -1,4 +1,4 @@
-"""What a query is doing, in the words of the live table, of the log and of `status`."""
+"""The state of a query as text for the live table, the log and `status`."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ LIVE_STATES = ("waiting", "running", "retrying", "stopping")
 
 
 def state_text(query: Mapping[str, Any]) -> str:
-    """The state of a query, with what it waits for, of its progress as JSON."""
+    """The state of a query from its progress as JSON, with what it waits for."""
     since = query.get("broker_unreachable_since")
     if since and query["state"] in LIVE_STATES:
         return f"broker unreachable since {clock_time(since)}"
@@ -26,7 +26,7 @@ def clock_time(at: float) -> str:
 
 
 def summary_line(row: "QueryProgress") -> str:
-    """How far a query has come, for a log."""
+    """The progress of a query as a log line."""
     aside = "".join(f", {count:,} {word}" for word, count in (("late", row.late), ("rejected", row.rejected)) if count)
     batches = f"{row.batches:,} batch{'' if row.batches == 1 else 'es'}"
     if row.state == "not started":
@@ -36,14 +36,14 @@ def summary_line(row: "QueryProgress") -> str:
 
 
 class StateChanges:
-    """Tells what keeps queries from going on when it begins, and that nothing does when it is over."""
+    """Reports when a query becomes blocked and when it runs again."""
 
     def __init__(self) -> None:
         self._retrying: dict[str, str] = {}
         self._unreachable: dict[str, float] = {}
 
     def lines(self, rows: "Sequence[QueryProgress]") -> "Iterator[tuple[Level, str, str]]":
-        """What is new since the last time: a level, the query, and a text."""
+        """The changes since the last call: level, query and text."""
         yield from self._broker_lines(rows)
         yield from self._retry_lines(rows)
 
@@ -67,4 +67,4 @@ class StateChanges:
             if row.query in self._unreachable and row.query not in before:
                 yield "WARN", row.query, f"broker unreachable since {clock_time(self._unreachable[row.query])}"
             if row.query not in self._unreachable and row.query in before and row.state in LIVE_STATES:
-                yield "INFO", row.query, "the broker answers again"
+                yield "INFO", row.query, "the broker is reachable again"

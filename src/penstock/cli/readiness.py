@@ -1,4 +1,4 @@
-"""Whether the systems behind sources and sinks are ready, asked as the queries of a run would ask them."""
+"""Checks that sources and sinks are ready, with the requests that queries would make."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Finding:
 
 
 def finding(what: str, probe: Callable[[], str]) -> Finding:
-    """What a probe says, or what it fails with."""
+    """The result of a probe, or its error."""
     try:
         return Finding(what, True, probe())
     except PenstockError as error:
@@ -28,7 +28,7 @@ def finding(what: str, probe: Callable[[], str]) -> Finding:
 
 
 def connector_findings(checked: CheckedProject, manifest: Manifest, select: Collection[str] = ()) -> Iterator[Finding]:
-    """What the queries of a project read and write; topics that the project makes itself need not be there."""
+    """Check the sources and sinks of queries. Topics that the project creates need not exist."""
     from penstock.runtime.query.resolve_config import ConfigResolver
 
     filling, seen = ConfigResolver(checked.root, checked.environ, checked.clusters), set[str]()
@@ -45,13 +45,13 @@ def connector_findings(checked: CheckedProject, manifest: Manifest, select: Coll
 
 
 def _is_own_topic(output: QueryOutput) -> bool:
-    """Whether an output is a topic of the project, of which nothing else is asked than that a broker is there."""
+    """Whether an output is a topic of the project, which needs only a broker."""
     plain = output.sink["type"] == "kafka" and output.sink.get("data_format") != "avro"
     return output.node.startswith("model.") and (plain or output.sink["type"] == "topic")
 
 
 def _columns(node_id: str, graph: Graph) -> Columns | None:
-    """The columns of the rows that a node writes, as far as they are known."""
+    """The known columns of the rows that a node writes."""
     node = graph[node_id]
     if node.columns is not None or not node.inputs:
         return node.columns

@@ -5,19 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli import output
+from penstock.cli import options, output
 from penstock.cli.class_training import begin_training
 from penstock.cli.guard import guard
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
 from penstock.cli.plan import (
     AdoptOption,
     CarryOption,
@@ -38,28 +28,28 @@ if TYPE_CHECKING:
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
-    once: Annotated[bool, typer.Option("--once", help="Process what is there, then end.")] = False,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
+    once: Annotated[bool, typer.Option("--once", help="Process the available rows, then end.")] = False,
     select: SelectOption = None,
     allow_rebuild: RebuildOption = None,
     truncate: TruncateOption = False,
     adopt_state: AdoptOption = False,
     carry: CarryOption = None,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Do not ask before changing a protected environment.")
+        bool, typer.Option("--confirm", help="Do not ask for a confirmation in a protected environment.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Rebuild and retire even where the environment forbids it.")
+        bool, typer.Option("--force", help="Rebuild and retire even if the environment forbids it.")
     ] = False,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
+    """Run the project until Ctrl-C. Creates missing topics and tables, then starts every query."""
     output.begin_log(os.environ.get("PENSTOCK__LOG_FORMAT"))
-    checked = check(replace(target(path, directory, env, var, config=config), ask_read=True))
+    checked = check(replace(options.target(path, directory, env, var, config=config), ask_read=True))
     output.begin_log(checked.settings.log_format)
     checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
     allowed = allowed_rebuilds(allow_rebuild, truncate)
@@ -75,9 +65,9 @@ def command(
     output.say(summary(plan))
     for line in map(explain, plan.changes):
         output.say(f"  {line}")
-    result = _host(checked, plan, once=once, quiet=form is OutputFormat.JSON)
+    result = _host(checked, plan, once=once, quiet=form is options.OutputFormat.JSON)
     begin_training()
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json(result)
 
 
@@ -115,7 +105,7 @@ def _host(checked: CheckedProject, plan: Plan, *, once: bool, quiet: bool) -> di
 
 
 def _report_skipped_rows(board: "ProgressBoard") -> None:
-    """Say which queries did not take all rows."""
+    """Report queries with rejected or late rows."""
     from penstock.cli.live import skipped_rows_note
 
     for text, none_taken in filter(None, map(skipped_rows_note, board.snapshot())):

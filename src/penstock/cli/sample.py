@@ -1,4 +1,5 @@
-"""Made-up orders for a new project: JSON Lines files in its first topic. `python -m penstock.cli.sample DIRECTORY`."""
+"""Writes example orders for a new project: JSON Lines files in its first topic. `python -m penstock.cli.sample
+DIRECTORY`."""
 
 import argparse
 import json
@@ -16,7 +17,7 @@ START: Final = datetime(2026, 1, 1, 9, tzinfo=UTC)
 
 
 def orders(minute: int, count: int) -> Iterator[dict[str, Any]]:
-    """The orders of one minute, the same at every call; a few arrive out of order, some are cancelled."""
+    """The orders of one minute, equal at every call. A few arrive out of order, and some are cancelled."""
     chance = random.Random(minute)
     for number in range(count):
         at = START + timedelta(minutes=minute, seconds=60 * number / count - chance.choice([0, 0, 0, 2]))
@@ -31,7 +32,7 @@ def orders(minute: int, count: int) -> Iterator[dict[str, Any]]:
 
 
 def write_minute(project: Path, minute: int, count: int) -> None:
-    """One file, which appears whole: a reader never sees the first half of it."""
+    """Write one file atomically, so that a reader never sees a part of it."""
     folder = project / TOPIC
     folder.mkdir(parents=True, exist_ok=True)
     staged = folder / f"_minute-{minute:04d}"

@@ -5,36 +5,28 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.cli.table import lines
 from penstock.workflow.preview import preview_rows
 from penstock.workflow.stages import check
 
 
 def command(
-    node: Annotated[str, typer.Argument(help="A source, model, transform or topic; `NAME.errors` for its errors.")],
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
-    form: FormatOption = OutputFormat.TEXT,
+    node: Annotated[
+        str, typer.Argument(help="A source, model, transform or topic; `NAME.errors` for its dead letters.")
+    ],
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The number of rows.")] = 10,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Show rows of a source, a model or a topic."""
-    checked = check(target(path, directory, env, var, config=config))
+    checked = check(options.target(path, directory, env, var, config=config))
     rows = preview_rows(checked, node, limit, output.say)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put(output.exact_json(rows, indent=2))
     else:
         for line in lines(rows, _width()):
@@ -44,6 +36,6 @@ def command(
 
 
 def _width() -> int | None:
-    """How wide the terminal is; None for a file or a pipe, which takes lines of any length."""
+    """The width of the terminal; None for a file or a pipe."""
     known = sys.stdout.isatty() or environ.get("COLUMNS", "").isdigit()
     return shutil.get_terminal_size().columns if known else None

@@ -3,17 +3,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.config import describe_duration
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph.graph import Graph, Node
@@ -35,16 +25,16 @@ _WINDOWS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
 
 
 def command(
-    node: Annotated[str | None, typer.Argument(help="A model; all queries when left out.")] = None,
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
-    form: FormatOption = OutputFormat.TEXT,
+    node: Annotated[str | None, typer.Argument(help="A model. Default: all queries.")] = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Show what queries keep in their state, from their checkpoints. They may run meanwhile."""
-    checked = check(target(path, directory, env, var, config=config))
+    """Show the state of queries, read from their checkpoints. The queries may be running."""
+    checked = check(options.target(path, directory, env, var, config=config))
     manifest = compile_project(checked)
     if node is None:
         _list(checked, manifest, form)
@@ -52,20 +42,20 @@ def command(
     query = _query(checked, find_node(checked.graph, node), manifest)
     document = _document(checked, query)
     if document is None:
-        text = f"the query of `{query.name}` has no state yet: none of its batches is done"
+        text = f"the query of `{query.name}` has no state yet: it has not finished a batch"
         raise _none(text, "start it with `penstock run`", query.name)
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json(document)
     else:
         _print(document)
 
 
-def _list(checked: CheckedProject, manifest: Manifest, form: OutputFormat) -> None:
-    """Every query of the project, in short."""
+def _list(checked: CheckedProject, manifest: Manifest, form: options.OutputFormat) -> None:
+    """List every query of the project in short form."""
     deployed = read_deployed_state(checked.store, checked.place).queries
     queries = [deployed.get(planned.name, planned) for planned in manifest.queries]
     found = {query.name: _document(checked, query) if query.stateful else None for query in queries}
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         listed = [found[q.name] or {"query": q.name, "stateful": q.stateful, "operators": []} for q in queries]
         output.put_json({"project": checked.graph.name, "queries": listed})
         return
@@ -76,7 +66,7 @@ def _list(checked: CheckedProject, manifest: Manifest, form: OutputFormat) -> No
             for operator in document["operators"]:
                 output.put(f"  {operator['what']}: {_rows(operator)}")
         else:
-            output.put(f"{query.name}: {'no batch done yet' if query.stateful else 'no state'}")
+            output.put(f"{query.name}: {'no finished batch yet' if query.stateful else 'no state'}")
 
 
 def _bytes(document: dict[str, Any]) -> str:
@@ -84,7 +74,7 @@ def _bytes(document: dict[str, Any]) -> str:
 
 
 def _document(checked: CheckedProject, query: QuerySpec) -> dict[str, Any] | None:
-    """What the checkpoint of a query says; None if none of its batches is done."""
+    """The state of a query from its checkpoint; None before its first finished batch."""
     from penstock.runtime.checkpoint.state_stats import query_state
     from penstock.runtime.run.lock import running_pid
 
@@ -104,14 +94,14 @@ def _document(checked: CheckedProject, query: QuerySpec) -> dict[str, Any] | Non
 
 
 def _times(graph: Graph, query: QuerySpec) -> set[str]:
-    """The columns that hold times, of all that the query reads and makes."""
+    """The time columns of the inputs and steps of a query."""
     ids = {part.node for part in (*query.inputs, *query.steps)} & graph.nodes.keys()
     columns = [column for node_id in ids for column in graph[node_id].columns or ()]
     return {column.name for column in columns if (column.type or "").startswith(("TIMESTAMP", "DATE"))}
 
 
 def _query(checked: CheckedProject, node: Node, manifest: Manifest) -> QuerySpec:
-    """The query that makes the rows of a node, as it ran last."""
+    """The query that writes a node, as it last ran."""
     planned = manifest.producer(node.id)
     if planned is None:
         readers = [q.name for q in manifest.queries if any(step.node == node.id for step in q.steps)]
@@ -120,7 +110,7 @@ def _query(checked: CheckedProject, node: Node, manifest: Manifest) -> QuerySpec
         raise _none(text, hint, node.name)
     query = read_deployed_state(checked.store, checked.place).queries.get(planned.name, planned)
     if not query.stateful:
-        raise _none(f"the query of `{query.name}` keeps no state", "every row of it stands for itself", query.name)
+        raise _none(f"the query of `{query.name}` keeps no state", "it processes each row independently", query.name)
     return query
 
 
@@ -155,7 +145,7 @@ def _operator(operator: "OperatorState", words: OperatorDescription | None, stat
 
 
 def _sparks_own(operator: "OperatorState") -> str:
-    """Groups that Spark keeps itself are windows."""
+    """The description of one of Spark's own operators. Its groups are always windows."""
     if operator.name in _WINDOWS:
         return window_by(operator.keys)
     return f"{_SPARKS_OWN.get(operator.name, operator.name)} {', '.join(operator.keys)}".strip()
@@ -163,7 +153,7 @@ def _sparks_own(operator: "OperatorState") -> str:
 
 def _print(document: dict[str, Any]) -> None:
     watermark = document["watermark"] or "none"
-    runs = "runs" if document["running"] else "does not run"
+    runs = "is running" if document["running"] else "is not running"
     output.put(f"{document['query']} {runs}; batch {document['batch']}, watermark {watermark}.")
     operators = document["operators"]
     width = max(len(operator["what"]) for operator in operators)

@@ -4,16 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    target,
-)
+from penstock.cli import options, output
 from penstock.cli.printable import escape_controls
 from penstock.cli.query_states import LIVE_STATES, state_text
 from penstock.clients.kafka.admin import KafkaAdmin
@@ -25,19 +16,19 @@ from penstock.workflow.stages import CheckedProject, check, compile_project
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     lag: Annotated[
-        bool, typer.Option("--lag", help="Ask Kafka how far each query is behind, in records and in seconds.")
+        bool, typer.Option("--lag", help="Ask Kafka for the lag of each query, in records and in seconds.")
     ] = False,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Show whether the project runs, and how far each query is."""
+    """Show whether the project is running, and the progress of each query."""
     from penstock.runtime.run.lock import lock_holder
 
-    checked = check(target(path, directory, env, config=config))
+    checked = check(options.target(path, directory, env, config=config))
     recorded = read_run_record(checked.store, checked.place)
     holder = lock_holder(checked.place.lock_file)
     pid = holder.pid if holder is not None and holder.is_alive else None
@@ -45,7 +36,7 @@ def command(
     if lag:
         behind = _lag_by_query(checked)
         queries = [{**query, "lag": behind.get(query["query"], [])} for query in queries]
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json(
             {
                 "project": checked.graph.name,
@@ -61,7 +52,7 @@ def command(
     if recorded.revision is None:
         output.put(f"{checked.graph.name} has never run. Start it with `penstock run`.")
         return
-    state = f"runs in process {pid}" if pid else "does not run"
+    state = f"runs in process {pid}" if pid else "is not running"
     output.put(f"{checked.graph.name} {state}; revision {recorded.revision}.")
     if holder is not None and pid is None:
         output.put(f"Spark process {holder.spark_pid} of a run that was killed has not ended: `penstock stop` ends it.")
@@ -80,7 +71,7 @@ def command(
 
 
 def _lag_by_query(checked: CheckedProject) -> dict[str, list[dict[str, Any]]]:
-    """How far each query that reads Kafka is behind, by query and partition."""
+    """The lag of each query that reads Kafka, by query and partition."""
     source, queries = checked.clusters.source, compile_project(checked).queries
     if source is None or not any(entry.topic is not None for query in queries for entry in query.inputs):
         return {}
@@ -94,7 +85,7 @@ def _lag_by_query(checked: CheckedProject) -> dict[str, list[dict[str, Any]]]:
 
 
 def _start_positions(query: QuerySpec, checked: CheckedProject, admin: KafkaAdmin) -> dict[tuple[str, int], int]:
-    """Where a query has begun to read, or would begin now."""
+    """The offsets at which a query began to read, or would begin now."""
     from penstock.runtime.checkpoint.layout import start_offset
     from penstock.runtime.checkpoint.offset_commit import parse_positions
 
@@ -113,16 +104,16 @@ def _place_line(place: Mapping[str, Any]) -> str:
 
 
 def _correct_state(document: Mapping[str, Any], pid: int | None) -> dict[str, Any]:
-    """A runner that was killed could not write that it had ended. A query that never began did not run then."""
+    """Correct the recorded state: a killed process could not record its end."""
     if pid is not None or document["state"] not in LIVE_STATES:
         return dict(document)
     return {**document, "state": "not started" if document["state"] == "waiting" else "killed"}
 
 
 def _describe_trouble(query: Mapping[str, Any]) -> Iterator[str]:
-    """What went wrong with a query, and how often it was tried again."""
+    """The error of a query, and its retries."""
     if retry := query.get("retry"):
-        yield f"attempt {retry['attempt']:,} to go on, since {_moment(retry['since'])}"
+        yield f"retry {retry['attempt']:,}, since {_moment(retry['since'])}"
     if error := query.get("error"):
         yield escape_controls(error["message"] if isinstance(error, Mapping) else str(error))
         if isinstance(error, Mapping) and error.get("hint"):

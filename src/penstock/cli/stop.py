@@ -7,40 +7,33 @@ from typing import Annotated, Final
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    target,
-)
+from penstock.cli import options, output
 from penstock.errors import ServiceError
 from penstock.plan.deployed.state import read_run_record
 from penstock.workflow.stages import check
 
 SPARE_SECS: Final = 5
-SAID: Final = {"given up": "; a batch was given up, and the next start does it again", "failed": ", which had failed"}
-"""What is said of how it ended, other than well."""
+SAID: Final = {"given up": "; a batch was cancelled, and the next start replays it", "failed": ", which had failed"}
+"""Text for each abnormal end of a run."""
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     timeout: Annotated[
         int | None,
-        typer.Option("--timeout", min=1, help="Seconds to wait for it to end. Default: its budget, and 5 more."),
+        typer.Option(
+            "--timeout", min=1, help="Seconds to wait for the run to end. Default: its shutdown budget plus 5."
+        ),
     ] = None,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Stop the process that runs the project, and wait until it has. Batches under way are finished first."""
+    """Stop the process that runs the project, and wait until it has ended. It finishes its current batches first."""
     from penstock.runtime.run.lock import lock_holder
 
-    checked = check(target(path, directory, env, config=config))
+    checked = check(options.target(path, directory, env, config=config))
     holder = lock_holder(checked.place.lock_file)
     left_behind = holder is not None and not holder.is_alive
     pid = None if holder is None else holder.spark_pid if left_behind else holder.pid
@@ -58,11 +51,13 @@ def command(
             time.sleep(0.1)
     told = read_run_record(checked.store, checked.place).run
     ended = told.get("ended") if pid is not None and told.get("pid") == pid else None
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json({"project": checked.graph.name, "stopped": pid is not None, "pid": pid, "ended": ended})
     elif pid is None:
-        output.put(f"{checked.graph.name} does not run.")
+        output.put(f"{checked.graph.name} is not running.")
     elif left_behind:
-        output.put(f"Ended process {pid}, Spark of a run that was killed; the next start replays its last batch.")
+        output.put(
+            f"Ended process {pid}, the Spark process of a run that was killed; the next start replays its last batch."
+        )
     else:
         output.put(f"Stopped process {pid}{SAID.get(ended or '', '')}.")

@@ -1,4 +1,4 @@
-"""How a run is told to end: by a signal, within a budget, and at once by a second signal."""
+"""Stops a run: by a signal, within a budget, and at once by a second signal."""
 
 import os
 import signal
@@ -14,14 +14,13 @@ from penstock.errors import ServiceError
 from penstock.workflow.host import not_drained
 
 GRACE_SECS: Final = 2.0
-"""How long the process may still live when the budget is over, to say so."""
+"""How long the process may live after the budget, to report it."""
 _CURSOR: Final = "\x1b[?25h"
 
 
 class Signals:
-    """Hears SIGINT and SIGTERM. The first one calls `stop`, the next one `kill`, and ends the process.
-
-    It ends also when somebody does not come back from `stop` long after the budget is over, whatever hangs.
+    """Handles SIGINT and SIGTERM. The first one calls `stop`; the next one calls `kill` and ends the process. A
+    watchdog also ends the process if `stop` hangs after the budget.
     """
 
     def __init__(self, stop: Callable[[], None], kill: Callable[[], None], budget_secs: float) -> None:
@@ -36,7 +35,7 @@ class Signals:
 
     @property
     def until(self) -> float:
-        """When everything must be over, by the monotonic clock. The budget begins with the first who asks."""
+        """The deadline by the monotonic clock. The budget begins with the first call."""
         if self._until is None:
             self._until = time.monotonic() + self.budget_secs
         return self._until
@@ -48,7 +47,7 @@ class Signals:
 
     def _hear(self, number: int, _: FrameType | None) -> None:
         if self.is_stopping:
-            self._end("Stopped at once; what was under way is done again by the next start.", 128 + number)
+            self._end("Stopped at once; the next start replays the unfinished batches.", 128 + number)
         threading.Thread(target=self._watch, args=(self.until,), name="stop", daemon=True).start()
         self._stop()
 
@@ -58,7 +57,7 @@ class Signals:
         self._end(text, ServiceError.exit_code)
 
     def _end(self, text: str, exit_code: int) -> None:
-        """End the process now, whatever its threads wait for. Locks and the JVM go with it."""
+        """End the process now, whatever its threads wait for. This releases locks and ends the JVM."""
         self.kill()
         shown = _CURSOR if sys.stderr.isatty() else ""
         line = f"\n{text}" if output.log_format is None else output.log_line(text, "ERROR", {}, time.time())
@@ -67,5 +66,5 @@ class Signals:
 
 
 def announce_stop(budget_secs: float) -> None:
-    text = f"Stopping: batches under way are finished first, for at most {budget_secs:g} s."
+    text = f"Stopping: finishing current batches, for at most {budget_secs:g} s."
     output.say(f"{text} A second signal stops at once.")

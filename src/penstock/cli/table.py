@@ -1,4 +1,4 @@
-"""Rows as text: a table where it fits, else a block of lines for each row. Numbers and times are never cut."""
+"""Formats rows as a table if it fits, else as a block of lines per row. Numbers and times are never cut."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,14 +11,14 @@ from penstock.cli.output import exact_json
 from penstock.cli.printable import escape_controls
 
 LEAST: Final = 16
-"""Texts are cut to no less than this."""
+"""The minimum width of a cut text."""
 
 _GAP: Final = "  "
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.0+|(\.\d+?)0*)Z")
 
 
 def lines(rows: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[str]:
-    """The rows at most `width` wide, if there is a width, as far as their numbers and times allow."""
+    """The rows, at most `width` wide if it is given and their numbers and times allow it."""
     if not rows:
         return
     names = list(rows[0])
@@ -38,7 +38,7 @@ def lines(rows: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[str]
 
 
 def _fit_widths(wanted: list[int], least: list[int], width: int | None) -> list[int] | None:
-    """How wide each column may be: the widest are cut first. None if even the least is too wide."""
+    """The width of each column: the widest are cut first. None if the minimum does not fit."""
     room = None if width is None else width - len(_GAP) * (len(wanted) - 1)
     if room is None or sum(wanted) <= room:
         return wanted

@@ -5,18 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    ConfigOption,
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    StrictOption,
-    VarOption,
-    target,
-)
+from penstock.cli import options, output
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid
 from penstock.manifest.queries.unrun_tests import unrun_tests
 from penstock.project.load import environment_files, is_project
@@ -24,24 +13,27 @@ from penstock.workflow.stages import CheckedProject, Target, check
 
 
 def command(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    config: ConfigOption = None,
-    env: EnvOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    config: options.ConfigOption = None,
+    env: options.EnvOption = None,
     all_envs: Annotated[bool, typer.Option("--all-envs", help="Check every environment.")] = False,
-    var: VarOption = None,
-    strict: StrictOption = False,
+    var: options.VarOption = None,
+    strict: options.StrictOption = False,
     check_schemas: Annotated[
-        bool, typer.Option("--check-schemas", help="Ask the schema registry, and remember what it says.")
+        bool, typer.Option("--check-schemas", help="Ask the schema registry and ClickHouse, and cache the answers.")
     ] = False,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
-    """Check the documents: YAML, names, SQL, columns, rules. Starts nothing, and asks nobody unless told to."""
+    """Check the documents: YAML, names, SQL, columns and rules.
+
+    Starts nothing, and contacts no service without --check-schemas.
+    """
     try:
-        named = target(path, directory, env, var, strict=strict, config=config)
+        named = options.target(path, directory, env, var, strict=strict, config=config)
         wanted = replace(named, ask_registry=check_schemas, allow_unset=True)
     except ProjectInvalid as invalid:
-        if form is OutputFormat.TEXT:
+        if form is options.OutputFormat.TEXT:
             raise
         output.put_json(_report(invalid.diagnostics, path or directory or Path()))
         raise typer.Exit(invalid.exit_code) from invalid
@@ -53,26 +45,26 @@ def command(
         try:
             checked = check(each)
         except ProjectInvalid as invalid:
-            if form is OutputFormat.TEXT and not all_envs:
+            if form is options.OutputFormat.TEXT and not all_envs:
                 raise
             exit_code = invalid.exit_code
             reports[each.env] = _report(invalid.diagnostics, each.path)
-            if form is OutputFormat.TEXT:
+            if form is options.OutputFormat.TEXT:
                 output.put(f"{heading}not valid")
                 output.fail(invalid)
             continue
         except PenstockError as error:
-            if form is OutputFormat.TEXT:
+            if form is options.OutputFormat.TEXT:
                 raise
             output.put_json(output.failed_report(error))
             raise typer.Exit(error.exit_code) from error
         idle = unrun_tests(checked.graph)
         notes = (*checked.notes, idle) if idle else checked.notes
         reports[each.env] = _report(notes, each.path)
-        if form is OutputFormat.TEXT:
+        if form is options.OutputFormat.TEXT:
             output.show_diagnostics(notes)
             output.put(f"{heading}{_summary(checked)}")
-    if form is OutputFormat.JSON:
+    if form is options.OutputFormat.JSON:
         output.put_json(
             {"success": True, "is_valid": not exit_code, "environments": reports} if all_envs else reports[wanted.env]
         )
@@ -81,7 +73,7 @@ def command(
 
 
 def _report(diagnostics: Iterable[Diagnostic], path: Path) -> dict[str, Any]:
-    """The result of a check. Of a project errors are objects; texts of a pipeline, or where there is nothing."""
+    """The result of a check. Errors are objects for a project, and texts for a pipeline or a missing path."""
     return output.report(diagnostics, as_texts=not is_project(path))
 
 

@@ -1,4 +1,4 @@
-"""The values of dead letters, as a person reads them."""
+"""Decodes the values of dead letters for display."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from penstock.errors import ServiceError
 
 
 class ValueReader:
-    """Decodes values of Avro by the schemas that the registry has. It is asked once for each."""
+    """Decodes Avro values with the schemas of the registry. Asks once per schema."""
 
     def __init__(self, clusters: Clusters) -> None:
         book = None if clusters.source is None else clusters.source.schemas
@@ -23,12 +23,12 @@ class ValueReader:
         return str(letter.about["value"] or "") if found is None else exact_json(found)
 
     def to_json(self, letter: DeadLetter) -> dict[str, Any]:
-        """The dead letter, with its value decoded where that is Avro."""
+        """The dead letter as JSON, with an Avro value decoded."""
         found = self.decode_value(letter)
         return letter.to_json() if found is None else {**letter.to_json(), "decoded": found}
 
     def decode_value(self, letter: DeadLetter) -> Any:
-        """The value of a record of Avro; None if it is none, or cannot be decoded."""
+        """The decoded value of an Avro record; None if it is not Avro or cannot be decoded."""
         number = None if letter.value is None else schema_number(letter.value)
         schema = None if number is None else self._schema(number)
         if schema is None or letter.value is None:

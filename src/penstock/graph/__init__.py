@@ -1,1 +1,1 @@
-"""Names resolved: who reads from whom, in which order, with which columns."""
+"""The linked graph of a project or pipeline: references resolved, nodes ordered, columns known."""

@@ -1,4 +1,4 @@
-"""What both formats do with a query once its inputs are known."""
+"""Query checks that both formats share."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from penstock.sql.types.columns import Columns
 
 
 class LabeledOrigin(Protocol):
-    """Anything that was written somewhere."""
+    """A value with a label and a position in a file."""
 
     @property
     def label(self) -> str: ...
@@ -25,7 +25,7 @@ def to_diagnostics(
     severity: Severity = Severity.ERROR,
     field: str = "sql",
 ) -> list[Diagnostic]:
-    """A query's problems, with their place in the file."""
+    """Convert a query's problems to diagnostics with their position in the file."""
     path = f"{label}.{field}"
     return [
         Diagnostic(p.code, p.message, origin_at(p.offset), path, p.hint, severity, {"subject": p.subject})
@@ -36,7 +36,7 @@ def to_diagnostics(
 def cycle_diagnostics(
     cycles: Iterable[list[str]], places: Callable[[str], LabeledOrigin], heading: str = ""
 ) -> list[Diagnostic]:
-    """`heading` is what the messages begin with."""
+    """Report cycles. `heading` begins each message."""
     found = []
     for cycle in cycles:
         names = [node_id.partition(".")[2] for node_id in cycle]
@@ -45,9 +45,9 @@ def cycle_diagnostics(
         text = (
             f"`{names[0]}` reads from itself"
             if alone
-            else f"these read from each other in a circle: {' -> '.join(names)}"
+            else f"these read from each other in a cycle: {' -> '.join(names)}"
         )
-        hint = "take one of the references out"
+        hint = "remove one of the references"
         found.append(
             Diagnostic("cycle", heading + text, place.origin, place.label, hint, params={"path": " -> ".join(names)})
         )
@@ -55,17 +55,14 @@ def cycle_diagnostics(
 
 
 def match_spelling(names: Sequence[str], columns: Columns | None) -> tuple[str, ...]:
-    """Names in the spelling of the columns that they stand for, as far as those are known.
-
-    SQL does not tell cases apart, and systems do.
-    """
+    """Names in the spelling of the known columns. SQL is not case-sensitive, but target systems are."""
     present = [c.name for c in columns or ()]
     spelt = {name.casefold(): name for name in reversed(present)}
     return tuple(name if name in present else spelt.get(name.casefold(), name) for name in names)
 
 
 def missing_key(key: Sequence[str], node: Node, origin: Origin, label: str) -> list[Diagnostic]:
-    """Key columns must be among the outputs, as far as those are known."""
+    """Report key columns that are missing from the known outputs."""
     if node.columns is None:
         return []
     present = [c.name for c in node.columns]

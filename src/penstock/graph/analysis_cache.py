@@ -1,4 +1,4 @@
-"""Studies of queries that were made before. What it says is never more than what would be found out anew."""
+"""Caches the analysis of queries. A cached result equals a new analysis."""
 
 import hashlib
 import json
@@ -22,10 +22,9 @@ FILE: Final = Path(".penstock") / "cache" / "studies.json"
 
 
 class AnalysisCache:
-    """Remembers a study by everything it was made from: the SQL, the columns of the inputs, and the versions used.
-
-    Without a file it remembers nothing beyond its own life. A file that is damaged, or of another version, is as good
-    as none, and a directory that cannot be written does not matter.
+    """Caches an analysis by everything that it depends on: the SQL, the columns of the inputs, and the versions used.
+    Without a file, the cache lasts as long as the object. A file that is damaged or of another version is ignored, and
+    so is a directory that cannot be written.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -53,7 +52,7 @@ class AnalysisCache:
         return found
 
     def save(self) -> None:
-        """Keep what was used, and only that."""
+        """Write the entries that were used in this run, and only those."""
         if self._file is None or (not self._is_new and self._used.keys() == self._stored_offsets.keys()):
             return
         text = json.dumps({"made_by": _code_version(), "studies": self._used}, separators=(",", ":"))
@@ -93,7 +92,7 @@ class AnalysisCache:
 
 @cache
 def _code_version() -> str:
-    """The code that makes studies: another release of it, or an edit of its files, makes other ones."""
+    """The version of the analysis code: it changes with a release and with an edit of its files."""
     files = sorted(file for room in (sql, keyed) for file in Path(str(room.__file__)).parent.glob("**/*.py"))
     stamps = [(file.name, (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
     edition = hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]
@@ -104,7 +103,7 @@ _FLOW: Final = tuple(field.name for field in fields(Flow))
 
 
 def _sort_set(value: Any) -> Any:
-    """A set as a list, which is the same each time."""
+    """A set as a sorted list, so that the output is stable."""
     return sorted(value) if isinstance(value, frozenset) else value
 
 

@@ -1,4 +1,4 @@
-"""Lineage of one column: what it is made from, and what is made from it."""
+"""Lineage of one column, upstream and downstream."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ class ColumnId:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEdge:
-    """A column that another is made from, and how. Where rows are chosen by it, the target has no column."""
+    """An edge from a column to one that is computed from it, and how. Where it only selects rows, the target has no
+    column."""
 
     origin: ColumnId
     target: ColumnId
@@ -29,7 +30,7 @@ class ColumnEdge:
 
 
 def upstream_edges(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
-    """Every edge on the way to the column, nearest first, at most `depth` steps away."""
+    """Every edge upstream of the column, nearest first, at most `depth` steps away."""
     found: list[ColumnEdge] = []
     ahead, seen = [ColumnId(node_id, column)], {ColumnId(node_id, column): 0}
     for target in ahead:
@@ -48,9 +49,8 @@ def upstream_edges(graph: Graph, node_id: str, column: str, depth: int | None = 
 
 
 def downstream_edges(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
-    """Every edge on the way from the column, nearest first, at most `depth` steps away.
-
-    Exposures read whole nodes, so they are no part of it.
+    """Every edge downstream of the column, nearest first, at most `depth` steps away. Exposures read whole nodes, so
+    they are not included.
     """
     readers: dict[tuple[str, str], list[ColumnEdge]] = {}
     for edge in _edges(graph):

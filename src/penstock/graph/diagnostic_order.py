@@ -1,4 +1,4 @@
-"""The order of diagnostics: causes come first, and what only follows from another mistake is left out."""
+"""Orders diagnostics: causes first. Consequences of another error are dropped."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -12,17 +12,17 @@ _FOLLOWING: Final = frozenset(
         "sql-text-as-number", "sql-unsupported", "state-unbounded",
     }
 )  # fmt: skip
-"""Warnings that depend on what is known of the inputs."""
+"""Warnings that depend on the columns of the inputs."""
 _UNRESOLVED: Final = frozenset({"no-consumer", "unknown-model", "unknown-source", "unknown-upstream", "unknown-var"})
-"""What is found of a name that nothing declares."""
+"""Codes for a name that nothing declares."""
 _UNSAID: Final = frozenset({"primary-key-unknown", "rule-broken", "window-without-event-time"})
-"""What is found of an element that lacks a field."""
+"""Codes for an element without a required field."""
 _DECLARING: Final = ("models", "sinks", "sources", "transforms", "vars")
 _FLOW: Final = ("sources", "models", "transforms", "sinks", "exposures", "tests")
 
 
 def order_by_cause(diagnostics: Iterable[Diagnostic], graph: Graph | None) -> tuple[Diagnostic, ...]:
-    """The diagnostics in the order in which rows go through what they are about."""
+    """The diagnostics in the order of the data flow, without consequences of other errors."""
     found = _drop_misspelt(_drop_unresolved(list(diagnostics)))
     if graph is None:
         return tuple(sorted(found, key=_origin_key))
@@ -32,7 +32,7 @@ def order_by_cause(diagnostics: Iterable[Diagnostic], graph: Graph | None) -> tu
 
 
 def _drop_unresolved(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    """The diagnostics, less the names that a misspelt or unreadable section may declare."""
+    """Drop unknown names that a misspelt or unreadable section may declare."""
     unread = [d.path for d in diagnostics if d.code in ("unknown-field", "wrong-shape") and "." not in d.path]
     meant = {nearest(path, _DECLARING) for path in unread} - {None}
     if not meant:
@@ -41,7 +41,7 @@ def _drop_unresolved(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
 
 
 def _drop_misspelt(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    """The diagnostics, less fields that are missing because they are misspelt."""
+    """Drop missing fields that are only misspelt."""
     unknown = [d.path.rpartition(".") for d in diagnostics if d.code == "unknown-field"]
 
     def is_misspelt(path: str) -> bool:
@@ -52,7 +52,7 @@ def _drop_misspelt(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
 
 
 def _drop_consequences(diagnostics: list[Diagnostic], graph: Graph) -> list[Diagnostic]:
-    """The diagnostics, less what follows from an error upstream, or from a field that an element does not have."""
+    """Drop what follows from an error upstream, or from a missing field of the element."""
     ids = {f"{node.kind}s.{node.name}": node.id for node in graph.nodes.values()}
 
     def element(diagnostic: Diagnostic) -> str:
@@ -80,15 +80,15 @@ def _drop_consequences(diagnostics: list[Diagnostic], graph: Graph) -> list[Diag
 
 
 def _flow_rank(path: str, ranks: dict[str, int]) -> tuple[int, int]:
-    """The place in the flow of what a path names. Elements that could not be read come first among those of their
-    section, for others may miss them; what belongs to no section of elements comes before all."""
+    """The position of a path in the data flow. Elements that could not be read come first in their section, because
+    others may refer to them. Paths outside of these sections come before all."""
     section = path.partition(".")[0]
     label = next((label for label in _prefixes(path) if label in ranks), "")
     return _FLOW.index(section) if section in _FLOW else -1, ranks.get(label, -1)
 
 
 def _prefixes(path: str) -> Iterator[str]:
-    """What an element at the beginning of a path may be called: names may have dots in them."""
+    """The possible element names at the beginning of a path: names may contain dots."""
     parts = path.split(".")
     return (".".join(parts[:length]) for length in range(2, len(parts) + 1))
 

@@ -1,4 +1,4 @@
-"""Fetch what can be known about outside columns and keys, without Spark, before linking."""
+"""Fetches columns and keys of outside systems before linking, without Spark."""
 
 import json
 import re
@@ -28,7 +28,7 @@ KEPT: Final = Path(".penstock") / "cache" / "schemas.json"
 
 
 def discover_columns(project: Project, root: Path) -> Mapping[str, Columns]:
-    """Columns by node id, from files and from what a registry said before; what cannot be told is left out."""
+    """Columns by node id, from files and from cached answers of a registry. Unknown columns are left out."""
     kept = _load_cache(root)
     if not isinstance(project, StreamProject):
         settings = project.settings
@@ -51,7 +51,7 @@ def discover_columns(project: Project, root: Path) -> Mapping[str, Columns]:
 
 
 def with_keys(project: Project, root: Path) -> Project:
-    """The project; sources that declare no key have that of their schema or table, if it is known."""
+    """The project, in which sources without a key have the key of their schema or table, if it is known."""
     if isinstance(project, StreamProject):
         return project
     kept, settings = _load_cache(root), project.settings
@@ -69,9 +69,8 @@ def _with_key(
 
 
 def ask_registry(project: Project, root: Path, *, only_read: bool = False) -> list[Diagnostic]:
-    """Ask the registry about every source that refers to it, and keep the answers for `validate` to know later.
-
-    With `only_read`, only about those that something reads.
+    """Ask the registry about every source that refers to it, and cache the answers for `validate`. With `only_read`,
+    ask only about sources that something reads.
     """
     registry, kept = _registry(project, root), _load_cache(root)
     read = _used_labels(project) if only_read else None
@@ -104,7 +103,7 @@ def _used_labels(project: Project) -> frozenset[str]:
 
 
 def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
-    """Ask ClickHouse about the tables that a pipeline reads, and keep the answers for `validate` to know later."""
+    """Ask ClickHouse about the tables that a pipeline reads, and cache the answers for `validate`."""
     if isinstance(project, StreamProject):
         return []
     kept, clusters = _load_cache(root), pipeline_clusters(project.settings, on_kafka=False)
@@ -118,7 +117,7 @@ def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
             except ServiceError as error:
                 if error.retriable and name in kept:
                     continue  # it may answer when rows are read
-                raise _name_source(declared, error, "failed to ask about its table") from None
+                raise _name_source(declared, error, "failed to read the definition of its table") from None
             asked[name] = SubjectRows(found.columns, found.key)
             if not source.primary_key and found.key and not found.keeps_one:
                 diagnostics.append(_ambiguous_key(declared, found.key))
@@ -136,7 +135,7 @@ def _name_source(
 
 def _ambiguous_key(declared: Declaration[Source], key: tuple[str, ...]) -> Diagnostic:
     text = (
-        f"the primary key is the table's sorting key, {', '.join(key)}, of which it may have several rows:"
+        f"the primary key is the table's sorting key, {', '.join(key)}, which may not be unique:"
         " sinks that write by it keep one of them"
     )
     hint = "add `primary_key: …` with columns that identify a row"
@@ -145,7 +144,7 @@ def _ambiguous_key(declared: Declaration[Source], key: tuple[str, ...]) -> Diagn
 
 @dataclass(frozen=True, slots=True)
 class _RegistryRequest:
-    """A source that the registry knows more about."""
+    """A source and the subject to ask the registry for."""
 
     source: Declaration[written.Source] | Declaration[Source]
     subject: str
@@ -198,14 +197,14 @@ def _pipeline_columns(
 
 
 def _cache_key(source: Source, settings: Settings) -> str:
-    """What is known of a source is kept under this name."""
+    """The key of a source in the cache."""
     if isinstance(source, ClickHouseSource):
         return f"clickhouse:{settings.clickhouse_source.database}.{source.table_name}({', '.join(source.columns)})"
     return _subject_key(*(_pipeline_subject(source) or (None, None)))
 
 
 def phase_id(source: str, at: int) -> str:
-    """What the columns of a phase are known by."""
+    """The id of a phase in the known columns."""
     return f"source.{source}#{at}"
 
 
@@ -238,7 +237,7 @@ def _topic_steps(source: written.Source | Source) -> tuple[str, ...]:
 
 
 def _load_cache(root: Path) -> dict[str, SubjectRows]:
-    """What was said before. A file that is damaged is as good as none."""
+    """The cached answers. A damaged file is ignored."""
     try:
         whole = json.loads((root / KEPT).read_text(encoding="utf-8"))
         return {str(name): _parse_rows(told) for name, told in whole.items()}

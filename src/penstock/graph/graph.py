@@ -27,12 +27,11 @@ Element: TypeAlias = ProjectSource | Model | Exposure | Source | SqlTransform | 
 
 @dataclass(frozen=True, slots=True)
 class EventTimeColumn:
-    """The column that says when a row happened, and how late a row may be.
+    """The column with the event time, and how late a row may be.
 
-    `max_future_ms` is how far ahead of the clock it may be (0 is any far), `idle_ms` after how long without rows it
-    goes on with the clock, `lateness_ms` for how long after the watermark results are corrected; `keeps_late` is
-    whether rows that come later still go to the error topic. `unordered` is whether a join hands rows on however late
-    they are.
+    `max_future_ms` is how far ahead of the clock it may be (0: no limit), `idle_ms` after how long without rows it
+    advances with the clock, `lateness_ms` how long after the watermark results are corrected. `keeps_late` says whether
+    later rows become dead letters. `unordered` says whether a join emits rows however late they are.
     """
 
     column: str
@@ -53,7 +52,7 @@ class EventTimeColumn:
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """The topic that a model writes, defaults applied. What nobody has said is None."""
+    """The topic that a model writes, defaults applied. A value that is not set is None."""
 
     name: str
     partitions: int | None
@@ -63,7 +62,7 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class LinkedTest:
-    """A test and the node that it looks at."""
+    """A test and the node that it tests."""
 
     name: str
     node: str
@@ -139,7 +138,7 @@ class Node:
 
     @property
     def label(self) -> str:
-        """What stands behind the name in lineage: the materialization of a model, else the kind."""
+        """The text after the name in lineage: the materialization of a model, else the kind."""
         return self.materialized if self.kind == "model" and self.materialized else self.kind
 
 
@@ -155,9 +154,9 @@ class Graph:
     about: ProjectHeader | None = None
     rules: Rules | None = None
     job: bool = False
-    """Whether it is to end, so that what goes on for ever is not begun."""
+    """Whether it runs as a job: unbounded inputs are not started."""
     intervals: Mapping[str, int] = field(default_factory=dict)
-    """How often batches of sinks begin that do not say so themselves, by node, where settings do."""
+    """The batch interval from the settings, by node, for sinks without one of their own."""
     clear_letters: bool = False
     """Whether dead letters show every column."""
 
@@ -171,17 +170,17 @@ class Graph:
         return (*read, *produced)
 
     def consumers(self) -> Mapping[str, tuple[str, ...]]:
-        """Who reads each node."""
+        """The readers of each node."""
         return _group_pairs(self.nodes, self.edges)
 
     def upstream(self, node_id: str, depth: int | None = None) -> set[str]:
-        """The node and everything it is made from, at most `depth` steps away."""
+        """The node and everything upstream, at most `depth` steps away."""
         return _reachable_nodes(
             node_id, _group_pairs(self.nodes, ((target, origin) for origin, target in self.edges)), depth
         )
 
     def downstream(self, node_id: str, depth: int | None = None) -> set[str]:
-        """The node and everything made from it, at most `depth` steps away."""
+        """The node and everything downstream, at most `depth` steps away."""
         return _reachable_nodes(node_id, self.consumers(), depth)
 
     def find_node(self, name: str) -> Node | None:

@@ -1,4 +1,4 @@
-"""Lineage as text: a tree, a Mermaid diagram, and what a change would touch."""
+"""Lineage as text: a tree, a Mermaid diagram, and the impact of a change."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
@@ -17,9 +17,8 @@ def select_nodes(
     depth: int | None = None,
     tags: Collection[str] = (),
 ) -> list[str]:
-    """The ids to show, in graph order: all, or what the focus is made from, what is made from it, or both.
-
-    `depth` is the most steps away from the focus; with `tags`, only nodes that have one of them are left.
+    """The ids to show, in graph order: all, or those upstream or downstream of the focus. `depth` is the maximum
+    distance from the focus. With `tags`, only nodes that have one of them.
     """
     chosen = set(graph.nodes)
     if focus is not None:
@@ -38,7 +37,7 @@ def edges_among(graph: Graph, chosen: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def render_tree(graph: Graph, chosen: list[str], focus: str | None = None) -> str:
-    """One tree a root. A subtree is drawn once; where it comes up again there is `...`."""
+    """Draw one tree per root. A subtree is drawn once; where it occurs again, the tree shows `...`."""
     edges = edges_among(graph, chosen)
     below: dict[str, list[str]] = {node_id: [] for node_id in chosen}
     for origin, target in edges:
@@ -76,14 +75,14 @@ def _line(node: Node, focus: str | None) -> str:
 
 
 def describe_changes(node: Node) -> str | None:
-    """That the rows of a node are changes, and what each is about; None if rows only come."""
+    """A phrase that the rows of a node are changes, with their key; None if the node is append-only."""
     if node.flow == "rows":
         return None
     return f"changes by {', '.join(node.change_key) or 'whole rows'}"
 
 
 def describe_impact(graph: Graph, focus: str) -> str:
-    """What a change to a node reaches."""
+    """List the nodes that a change to a node affects."""
     below = graph.downstream(focus) - {focus}
     reached = [graph[n] for n in graph.nodes if n in below]
     lines = []
@@ -105,7 +104,7 @@ def render_mermaid(graph: Graph, chosen: list[str]) -> str:
 
 
 def _mermaid_ids(nodes: Iterable[Node]) -> dict[str, str]:
-    """Plain words; names that become the same word are numbered."""
+    """Ids of plain characters. Equal ids get a number."""
     ids: dict[str, str] = {}
     for node in nodes:
         kind = "sink" if node.materialized == "sink" else node.kind

@@ -13,11 +13,11 @@ from penstock.project.project import StreamProject
 from penstock.sql.types.columns import Columns
 
 Schemas = Mapping[str, Columns]
-"""What is known of the columns outside, by node id. A node that is not here is simply not known."""
+"""The known columns of outside systems, by node id. A missing node is unknown."""
 
 
 def link(project: Project, schemas: Schemas, memory: AnalysisCache, today: date) -> tuple[Graph, list[Diagnostic]]:
-    """`memory` spares work and changes nothing; `today` is the day that waivers are judged by."""
+    """Link a project or pipeline. `memory` only saves time; `today` decides which waivers have ended."""
     if isinstance(project, StreamProject):
         return link_project(project, schemas, memory, today)
     return link_pipeline(project, schemas)

@@ -1,4 +1,4 @@
-"""Names that elements call each other by, and what to say when nobody has that name."""
+"""References between elements, and the diagnostics for unknown names."""
 
 from collections.abc import Collection, Iterable
 

@@ -1,10 +1,10 @@
-"""An order in which every node comes after those it reads from, or the circle that forbids one."""
+"""Sorts nodes so that each comes after its inputs, or finds the cycles."""
 
 from collections.abc import Mapping, Sequence
 
 
 def sort_topologically(inputs: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[str]]]:
-    """The nodes in a stable order, and each circle as the path that closes it. Nodes of a circle are left out."""
+    """The nodes in a stable order, and each cycle as a closed path. Nodes of a cycle are left out."""
     ordered: list[str] = []
     cycles: list[list[str]] = []
     state: dict[str, str] = {}

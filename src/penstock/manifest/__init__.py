@@ -1,1 +1,1 @@
-"""The compiled project: one JSON document that says everything that would run."""
+"""The compiled project: one JSON document with everything that would run."""

@@ -1,4 +1,4 @@
-"""The manifest taken apart into files that other tools, and people, can read one by one."""
+"""Splits the manifest into files for people and other tools."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ _DIRECTORIES: Final = ("topics", "spark", "connect", "gateway", "schemas")
 
 
 def artifacts(manifest: Manifest) -> dict[str, str]:
-    """Texts by path below the directory, the manifest last. Equal manifests give equal texts."""
+    """The texts by relative path, the manifest last. Equal manifests give equal texts."""
     files: dict[str, str] = {}
     for schema in manifest.schemas:
         files[f"schemas/{file_name(schema.subject)}.json"] = _json(schema)
@@ -37,7 +37,7 @@ def artifacts(manifest: Manifest) -> dict[str, str]:
 
 
 def written_files(folder: Path) -> set[str]:
-    """Files that an earlier run wrote into the directory, by its own account; nothing else is ever removed."""
+    """The files that an earlier run recorded as written. Nothing else is ever removed."""
     try:
         listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -59,7 +59,7 @@ def _is_ours(name: str) -> bool:
 
 
 def file_name(name: str) -> str:
-    """A name as that of a file: safe, no longer than file systems take, and another one for another name."""
+    """A safe file name of limited length. Different names give different file names."""
     plain = quote(name, safe=" ")
     plain = plain.replace(".", "%2E", 1) if plain.startswith(".") else plain
     if len(plain) <= _LONGEST and plain == plain.lower():
@@ -73,7 +73,7 @@ def _json(part: Part) -> str:
 
 
 def _script(query: QuerySpec) -> str:
-    """The SQL that Spark gets, step by step, with lines for people."""
+    """The SQL for Spark, step by step, with comments."""
     inputs = [f"-- reads {entry.view}{_event_time(entry)}" for entry in query.inputs]
     steps = [_step(step) for step in query.steps]
     outputs = [f"-- {o.view} goes to {o.sink['type']} {o.sink.get('topic', '')}".rstrip() for o in query.outputs]

@@ -1,4 +1,4 @@
-"""compile: Graph -> Manifest. Nodes become queries, and what these need outside of Spark."""
+"""compile: Graph -> Manifest. Nodes become queries and the resources that they need outside of Spark."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from penstock.project.stream_project import Source as ProjectSource
 
 
 def compile(graph: Graph, digests: Mapping[str, str] = MappingProxyType({})) -> Manifest:
-    """`digests` tell what the files of `runtime.ml` hold."""
+    """Compile a graph. `digests` are those of the files of `runtime.ml`."""
     made = project_queries(graph, digests) if graph.format == "project" else pipeline_queries(graph)
     queries = tuple(made)
     spark = graph.runtime.spark
@@ -75,13 +75,12 @@ def _topics(graph: Graph) -> Iterator[TopicSpec]:
 
 
 _USUALLY_LARGEST: Final = 1_048_588
-"""What brokers take unless somebody says otherwise."""
+"""The default maximum record size of brokers."""
 
 
 def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
-    """The topic of a sink in a pipeline: made if it is not there, and left alone if it is.
-
-    It takes records that are as large as the sink says; by itself, a broker takes a megabyte.
+    """The topic of a pipeline sink. It is created if it is missing, and never changed. It accepts records up to the
+    size that the sink sets; a broker's default is a megabyte.
     """
     keyed = {"cleanup.policy": "compact"} if node.key else {}
     said = "message_max_bytes" in sink.model_fields_set and sink.message_max_bytes > _USUALLY_LARGEST

@@ -1,4 +1,4 @@
-"""Connectors as a manifest has them: as they would stand in a document, with what they have from elsewhere."""
+"""Connector configurations in a manifest: in the form of a document, with inherited values added."""
 
 import json
 from typing import Any, Literal
@@ -16,10 +16,8 @@ from penstock.row_columns import OP
 
 
 def connector_config(node: Node) -> dict[str, Any]:
-    """The connector of a pipeline's node. One that refers to variables stays as it was written.
-
-    Its key is that of the node, in the spelling of the columns; it may be from elsewhere: that of a source from its
-    schema, that of a sink from what is written into it.
+    """The connector of a pipeline's node. One that refers to variables stays as it was written. Its key is that of the
+    node, in the spelling of the columns. A source may inherit it from its schema, and a sink from its input.
     """
     assert isinstance(node.element, Source | Sink)
     said = dict(node.unfilled) if node.unfilled is not None else _dump_connector(node.element)
@@ -62,7 +60,7 @@ def topic_source(node: Node, graph: Graph) -> dict[str, Any]:
 
 
 def _registry_fields(source: ProjectSource) -> dict[str, Any]:
-    """Where a registry has the schema of a source, as far as it is not where everybody would look."""
+    """The subject and version of a source's schema, where they differ from the defaults."""
     schema = source.schema_
     assert schema is not None
     elsewhere = {} if source.subject == f"{source.topic}-value" else {"schema_subject": source.subject}
@@ -70,7 +68,7 @@ def _registry_fields(source: ProjectSource) -> dict[str, Any]:
 
 
 def _data_format(source: ProjectSource) -> Literal["avro", "json"]:
-    """What the records of a source are: what its schema says, or JSON objects if it has none."""
+    """The record format of a source: that of its schema, or JSON objects if it has none."""
     return "avro" if source.schema_ is not None and source.schema_.is_avro else "json"
 
 
@@ -90,6 +88,6 @@ def model_sink(node: Node, graph: Graph) -> dict[str, Any]:
 
 
 def _dump_connector(connector: Source | Sink) -> dict[str, Any]:
-    """A connector as it would stand in a document."""
+    """A connector in the form of a document."""
     kept = connector.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return {"type": connector.type, **kept}

@@ -1,4 +1,4 @@
-"""The graph and its elements as the manifest shows them."""
+"""The graph and its elements in the form of the manifest."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -60,7 +60,7 @@ def _origin(origin: ColumnOrigin, graph: Graph) -> ColumnFrom:
 
 
 def elements(graph: Graph) -> Mapping[str, Any]:
-    """Every element of a project as it was written, in one form, with what was found out about it."""
+    """Every element of a project in canonical form, with what linking found out about it."""
     if graph.format != "project":
         return {}
     found: dict[str, list[dict[str, Any]]] = {"sources": [], "models": [], "exposures": [], "tests": []}

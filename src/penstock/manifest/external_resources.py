@@ -1,4 +1,4 @@
-"""What a project wants of other systems: connectors of Kafka Connect, virtual topics of a gateway, schemas."""
+"""The resources of a project in other systems: connectors of Kafka Connect, virtual topics of a gateway, schemas."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ CONNECTOR_CLASSES: Final[Mapping[str, str]] = {
     "elasticsearch-sink": "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector",
     "http-sink": "io.confluent.connect.http.HttpSinkConnector",
 }
-"""The names that documents use. Anything else is taken for the name of a class."""
+"""Connector classes by the names that documents use. Any other name is a class name."""
 
 
 def has_query(graph: Graph, node: Node) -> bool:
@@ -102,7 +102,7 @@ def _selection(chosen: Selection, physical: str) -> Iterator[Interceptor]:
 
 
 def _masks(model: Model, masked: Sequence[str]) -> Iterator[Interceptor]:
-    """A gateway can only redact: other masks are refused before."""
+    """The masks of a virtual topic. A gateway can only redact; other masks are refused before."""
     roles = {mask.column.casefold(): list(mask.for_roles) for mask in model.security.masks}
     for column in masked:
         config = {"field": column, "method": "redact", "forRoles": roles.get(column.casefold(), [])}
@@ -110,7 +110,7 @@ def _masks(model: Model, masked: Sequence[str]) -> Iterator[Interceptor]:
 
 
 def model_schema(node: Node) -> dict[str, Any]:
-    """The Avro schema of a model's records: its columns, and its key for whoever reads it."""
+    """The Avro schema of a model's records: its columns, and its key for readers."""
     assert node.topic is not None
     key = node.change_key or node.key
     doc = json.dumps({"primaryKeys": list(key)}) if key else None
@@ -130,7 +130,7 @@ def _model_schemas(graph: Graph) -> Iterator[SchemaSpec]:
 
 
 def schemas(graph: Graph) -> Iterator[SchemaSpec]:
-    """Schemas that are written out. A schema that is only referred to is never written over."""
+    """The schemas to register. A schema that is only referred to is never overwritten."""
     yield from _model_schemas(graph)
     for node in graph.nodes.values():
         schema = node.element.schema_ if isinstance(node.element, ProjectSource) else None
@@ -147,7 +147,7 @@ def schemas(graph: Graph) -> Iterator[SchemaSpec]:
 
 
 def _compatibility(schema: ModelSchema | SchemaReference | None, graph: Graph) -> str | None:
-    """What later versions of a schema must be compatible with, if anybody says it."""
+    """The compatibility mode of a schema, if it is set."""
     registry = graph.runtime.schema_registry
     said = (schema and schema.compatibility) or (registry and registry.compatibility)
     return said.upper() if said else None

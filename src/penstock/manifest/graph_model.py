@@ -1,4 +1,4 @@
-"""The graph that a manifest came from, for readers of lineage."""
+"""The graph in a manifest, for readers of lineage."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from penstock.manifest.part import Part
 
 
 class ColumnFrom(Part):
-    """A column that another is made from; `way` is `same`, `made` or `counted`."""
+    """An input column of a column; `way` is `same`, `made` or `counted`."""
 
     node: str
     column: str
@@ -23,7 +23,7 @@ class DagColumn(Part):
 
 
 class DagNode(Part):
-    """A node of the graph, with what a reader of lineage wants to know."""
+    """A node of the graph with its lineage."""
 
     id: str
     type: str

@@ -20,34 +20,34 @@ class EventTimeSpec(Part):
     column: str
     delay_ms: int
     max_future_ms: int = 0
-    """How far a time may be ahead of the clock; 0 is any far."""
+    """How far ahead of the clock a time may be; 0: no limit."""
     idle_ms: int | None = None
-    """After how long without rows it goes on with the clock."""
+    """After how long without rows it advances with the clock."""
     made_of: str | None = Field(default=None, exclude_if=lambda text: text is None)
     """Spark SQL over the columns of the input, if the column is computed from them."""
     where: str | None = Field(default=None, exclude_if=lambda text: text is None)
-    """The rows that have a computed time: nobody reads the others."""
+    """The condition of rows with a computed time. Other rows are not read."""
 
 
 class Phase(Part):
-    """A source that is read to its end. `name` is what the checkpoint knows it by."""
+    """A bounded source of a backfill. `name` is its name in the checkpoint."""
 
     name: str
     source: dict[str, Any]
 
 
 class Backfill(Part):
-    """What an input reads before its own source, one phase after the other."""
+    """The phases that an input reads before its own source, one after the other."""
 
     phases: tuple[Phase, ...]
     offset_table: dict[str, Any] | None = None
-    """Where it is said which records of the source's topic the phases have."""
+    """The table with the offsets of the topic that the phases cover."""
     is_all: bool = False
-    """Whether the input ends with them."""
+    """Whether the input ends after the phases."""
 
 
 class Input(Part):
-    """A stream that a query reads. `name` is what the checkpoint knows it by."""
+    """A stream that a query reads. `name` is its name in the checkpoint."""
 
     view: str
     node: str
@@ -55,61 +55,61 @@ class Input(Part):
     source: dict[str, Any]
     event_time: EventTimeSpec | None = None
     with_operation: bool = False
-    """Whether rows without `_gs_op` are to be marked as inserts."""
+    """Whether to mark rows without `_gs_op` as inserts."""
     upsert_key: tuple[str, ...] = Field((), exclude_if=lambda key: not key)
-    """The key by which each of its rows replaces the one before it, unless it is a delete; empty if rows are added."""
+    """The upsert key: a row replaces the previous row with the same key. Empty for append-only rows."""
     processing_time: tuple[str, ...] = ()
-    """Columns that hold the time of processing."""
+    """The processing-time columns."""
     condition: str | None = None
-    """What its rows must meet; others are not for this query."""
+    """The condition that its rows must meet. Other rows are skipped."""
     static: bool = False
-    """Whether it is a table that is looked up, and no stream."""
+    """Whether it is a lookup table and not a stream."""
     ordered: bool = False
-    """Whether the order of its rows is wanted."""
+    """Whether the order of its rows matters to a sink."""
     any_order: bool = False
-    """Whether nobody minds if its rows come in another order than they were written in."""
+    """Whether its rows may be read in any order."""
     on_error: OnError = "dead_letter"
-    """What becomes of rows that cannot take part."""
+    """What happens to rows that cannot be processed."""
     backfill: Backfill | None = Field(None, exclude_if=lambda backfill: backfill is None)
     cast_to: dict[str, str] = Field({}, exclude_if=lambda types: not types)
-    """The columns that its rows are to have, and their types. Of a phase, and known only when it runs."""
+    """The columns and types to cast a phase to. They are known only at run time."""
     declared: dict[str, str] = Field({}, exclude_if=lambda types: not types)
-    """The types that columns of a table are declared with, where its files say nothing of types."""
+    """The declared column types of a lookup table whose files have no types."""
 
     @property
     def topic(self) -> str | None:
-        """The topic of Kafka that it reads, if it comes to that."""
+        """The Kafka topic that it reads, if any."""
         ends_before = self.backfill is not None and self.backfill.is_all
         return str(self.source["topic"]) if self.source["type"] == "kafka" and not ends_before else None
 
     @property
     def sources(self) -> tuple[dict[str, Any], ...]:
-        """Everything that it reads, in its order."""
+        """All sources that it reads, in order."""
         return (*(phase.source for phase in (self.backfill.phases if self.backfill else ())), self.source)
 
 
 class Parameter(Part):
-    """A parameter of SQL: a text that refers to variables, or half of the key that a variable holds."""
+    """A parameter of SQL: a text that refers to variables, or half of a key in a variable."""
 
     kind: Literal["text", "hmac_inner", "hmac_outer"]
     of: str
 
 
 class Step(Part):
-    """A view made from other views by Spark SQL. Its parameters, such as keys of masks, are known only when it runs."""
+    """A view that Spark SQL computes from other views. Its parameters, such as keys of masks, are known only at run
+    time."""
 
     view: str
     node: str
     sql: str
     parameters: dict[str, Parameter] = {}
     unguarded: str | None = Field(default=None, exclude_if=lambda text: text is None)
-    """The SQL without guards, if it has any: state is laid out by it."""
+    """The SQL without guards, if it has any. It defines the layout of state."""
 
 
 class LateRowSpec(Part):
-    """How the rows that an operator found late are told from a batch of one input, read once more.
-
-    The SQL gives every row and the time by which it was due. It reads the input, or a view that the steps make from it.
+    """How to find the rows that an operator counted as late in a batch that is read again. The SQL gives every row and
+    the time at which it was due. It reads the input, or a view that the steps compute from it.
     """
 
     input: str
@@ -119,23 +119,20 @@ class LateRowSpec(Part):
 
 
 class KeyedStep(Part):
-    """A view made from other views by an operator with memory."""
+    """A view that a stateful operator computes from other views."""
 
     view: str
     node: str
     inputs: tuple[str, ...]
     operator: Annotated[Operator, Field(discriminator="kind")]
     late: LateRowSpec | None = None
-    """Set if late rows are kept."""
+    """Set if late rows become dead letters."""
 
 
 class Check(Part):
-    """Expressions that a query computes from single rows of a view. Rows over which one fails are kept out.
-
-    That is so where a batch that failed cannot be worked through once more: with state, or with several inputs. And
-    where a part of it is written before it fails, as in Kafka.
-
-    The view is the input, or is made from it by the steps.
+    """Expressions that a query computes from single rows of a view. Rows on which one fails are filtered out. Checks
+    are used where a failed batch cannot be processed again (with state, or with several inputs), and where a part of it
+    is written before it fails, as in Kafka. The view is the input, or the steps compute it from the input.
     """
 
     view: str
@@ -145,10 +142,8 @@ class Check(Part):
 
 
 class AskedModel(Part):
-    """A model of machine learning that the SQL of a query calls as a function.
-
-    `content` tells what its file held; None if it was not there. `answer` is the struct that the project declares, None
-    if that is left to the file.
+    """A machine-learning model that the SQL of a query calls as a function. `content` is the digest of its file; None
+    if it is missing. `answer` is the struct that the project declares; None if the file defines it.
     """
 
     function: str
@@ -159,7 +154,7 @@ class AskedModel(Part):
 
 
 class RowRule(Part):
-    """What a test asks of single rows: a condition in Spark SQL, met by rows that may pass or where it is unknown."""
+    """A row rule of a test: a condition in Spark SQL. Rows pass if it is true or null."""
 
     test: str
     said: str
@@ -173,25 +168,25 @@ class QueryOutput(Part):
     view: str
     sink: dict[str, Any]
     fold: tuple[str, ...] | None = None
-    """Rows that come and go become changes by this key; by whole rows if it is empty."""
+    """The key by which signed rows are folded into changes; whole rows if it is empty."""
     latest_by: tuple[str, ...] | None = None
-    """Of several changes in a batch, only the last one of a key counts, by this key."""
+    """The key by which only the last change of a batch is written."""
     on_error: OnError = "dead_letter"
-    """What becomes of rows that the SQL fails over, and of those that break a rule."""
+    """What happens to rows on which the SQL fails, and to rows that break a rule."""
     rules: tuple[RowRule, ...] = ()
-    """What rows must meet to be written."""
+    """The rules that rows must meet to be written."""
 
 
 class Every(Part):
-    """A batch at regular times; one after the other if there is no time between them."""
+    """Batches at regular intervals; without pause if the interval is zero."""
 
     interval_ms: int
     ahead: bool = False
-    """Whether it may begin before the progress of the last one is kept."""
+    """Whether a batch may begin before the progress of the last one is committed."""
 
 
 class RealTime(Part):
-    """No batches: rows go through one by one. Progress is kept at regular times."""
+    """Real-time mode: rows are processed one by one. Progress is committed at regular intervals."""
 
     checkpoint_ms: int
 
@@ -208,26 +203,26 @@ class QuerySpec(Part):
     outputs: tuple[QueryOutput, ...]
     stateful: bool = False
     timed: bool = False
-    """Whether it goes by event time."""
+    """Whether it uses event time."""
     fan_out: bool = False
     conf: dict[str, str] = {}
     """Spark properties of this query alone."""
     hindrances: tuple[str, ...] = ()
-    """Constructs of its SQL that cannot be run."""
+    """Constructs of its SQL that cannot run."""
     checks: tuple[Check, ...] = ()
     trigger: Every | RealTime | None = None
-    """When a batch begins; None for at once."""
+    """When a batch begins; None: as soon as possible."""
     asks: tuple[AskedModel, ...] = ()
     covers: tuple[str, ...] = Field((), exclude_if=lambda names: not names)
-    """Columns, in lower case, that dead letters and errors do not show. It changes nothing of what runs."""
+    """Columns, in lower case, that dead letters and errors hide. It does not affect the query."""
 
     @property
     def isolated(self) -> bool:
-        """Whether it is that of a sink that reads for itself."""
+        """Whether it is the query of an isolated sink."""
         return any(output.sink.get("isolate") for output in self.outputs)
 
     def to_document(self) -> dict[str, Any]:
-        """For keeping: the same when read back, without secrets."""
+        """The query as a JSON document for the state store: lossless, without secrets."""
         whole = self.model_dump(mode="json", by_alias=True, exclude={"covers"})
         document: dict[str, Any] = mask_secrets(whole)
         return document
@@ -242,7 +237,7 @@ class SparkSpec(Part):
     master: str
     config: dict[str, str | int | float | bool] = {}
     covered_log: bool = Field(False, exclude_if=lambda is_covered: not is_covered)
-    """Whether its log leaves out what errors quote: a query has columns that nobody may see."""
+    """Whether Spark's log hides values in errors, because a query has sensitive columns."""
 
 
 class About(Part):
@@ -253,7 +248,7 @@ class About(Part):
 
 
 class Manifest(Part):
-    """Everything that would run, and the graph it came from."""
+    """Everything that would run, and its graph."""
 
     version: int = VERSION
     project: About
@@ -264,7 +259,7 @@ class Manifest(Part):
     dag: Dag
     topics: tuple[TopicSpec, ...]
     streams: dict[str, dict[str, Any]]
-    """How to read each node that holds rows of its own, by node id."""
+    """How to read each node that stores rows, by node id."""
     queries: tuple[QuerySpec, ...]
     connectors: tuple[ConnectorSpec, ...] = ()
     gateway_rules: tuple[GatewayRule, ...] = ()

@@ -1,4 +1,4 @@
-"""The stateful operators of a query in the words of the project."""
+"""Describes the stateful operators of a query in terms of its SQL."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from penstock.sql.analyze.describe import describe_outputs, input_alias, input_t
 
 @dataclass(frozen=True, slots=True)
 class OperatorDescription:
-    """What an operator of ours does: `GROUP BY customer`. It is part of the SQL of `node`."""
+    """A description of a Penstock operator: `GROUP BY customer`. It is part of the SQL of `node`."""
 
     view: str
     node: str
@@ -25,7 +25,7 @@ _Steps: TypeAlias = Mapping[str, Step | KeyedStep]
 
 
 def describe_operators(query: QuerySpec, times: Collection[str] = ()) -> tuple[OperatorDescription, ...]:
-    """Our operators in the order in which Spark numbers them: from the output back to the inputs, left before right.
+    """Describe the Penstock operators in Spark's numbering: from the output back to the inputs, left before right.
 
     `times` are the columns that hold times.
     """
@@ -56,7 +56,7 @@ _WINDOW: Final = re.compile(
 
 
 def window_by(keys: Sequence[str]) -> str:
-    """A window and the keys beside it: `window by customer`. Its own columns are not told."""
+    """A window with its other keys: `window by customer`."""
     plain = [key for key in (key.replace("`", "") for key in keys) if not _WINDOW.fullmatch(key)]
     shown = ["an expression" if key == "_groupingexpression" else key for key in plain]
     return f"window by {', '.join(shown)}" if shown else "window"
@@ -88,7 +88,7 @@ def _describe_step(step: KeyedStep, steps: _Steps, times: Collection[str]) -> st
 
 
 def _order(step: KeyedStep, ranking: Ranking, steps: _Steps, times: Collection[str]) -> tuple[str, str]:
-    """Which rows stand first; and the order, where that is not the order of time."""
+    """Which rows come first, and the order if it is not by time."""
     columns = _columns(step, 0, [sort.column for sort in ranking.order], steps)
     if columns and (columns[0] in times or CLOCK in columns[0].lower()):
         return ("latest" if ranking.order[0].descending else "first"), ""
@@ -112,7 +112,7 @@ def _columns(step: KeyedStep, side: int, names: Sequence[str], steps: _Steps) ->
 
 
 def _table(step: KeyedStep, steps: _Steps) -> str:
-    """The right side of a join: the node that it is, or what the SQL calls it."""
+    """The right side of a join: its node, or its name in the SQL."""
     before = steps.get(step.inputs[1])
     if not isinstance(before, Step):
         return step.inputs[1].partition(".")[2]

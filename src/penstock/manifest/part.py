@@ -1,4 +1,4 @@
-"""What everything in a manifest is made of."""
+"""The base of all manifest models."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -1,4 +1,4 @@
-"""What a project owns in other systems: topics, connectors, virtual topics, schemas."""
+"""The resources that a project owns in other systems: topics, connectors, virtual topics, schemas."""
 
 from typing import Any, Literal
 
@@ -16,13 +16,13 @@ class TopicSpec(Part):
     replication_factor: int | None = None
     config: dict[str, str | int | float | bool] = {}
     on_kafka: bool = False
-    """Whether it is a topic of a broker, and no directory."""
+    """Whether it is a Kafka topic and not a directory."""
     only_made: bool = False
-    """Whether it is left alone once it is there."""
+    """Whether it is only created, and never changed."""
 
 
 class ConnectorSpec(Part):
-    """A connector of Kafka Connect that the project wants."""
+    """A connector of Kafka Connect in the project."""
 
     name: str
     node: str
@@ -45,12 +45,12 @@ class GatewayRule(Part):
     virtual_topic: str = Field(alias="virtualTopic")
     physical_topic: str = Field(alias="physicalTopic")
     with_schema: bool = False
-    """Whether its records can only be read with a schema of the registry."""
+    """Whether its records need a schema of the registry."""
     interceptors: tuple[Interceptor, ...] = ()
 
 
 class SchemaSpec(Part):
-    """A schema that is written in the project. One that is only referred to belongs to somebody else."""
+    """A schema that the project defines. One that is only referred to has another owner."""
 
     subject: str
     node: str

@@ -1,1 +1,1 @@
-"""What would change: the compiled project against what is deployed."""
+"""Plans: the compiled project compared with what is deployed."""

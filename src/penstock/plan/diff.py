@@ -1,4 +1,4 @@
-"""diff: Manifest and Deployed -> Plan. Pure: it looks at two values and nothing else."""
+"""diff: Manifest and DeployedState -> Plan. A pure function."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -42,12 +42,12 @@ def diff(
     carried: Collection[tuple[str, str]] = (),
 ) -> Plan:
     """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name. With
-    `truncate`, queries that are rebuilt find their outputs empty, and those that read them are rebuilt, too.
+    `truncate`, the outputs of rebuilt queries are emptied, and their readers are rebuilt too.
 
-    With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds, and
-    `workers`, `gateways` and `subjects` what Kafka Connect, the gateway and the schema registry do. With `cores`,
-    queries that hold cores for as long as they run must get by with so many. With `adopt`, `deployed` is the state that
-    the environment is to go on with. `carried` are the old and the new names of queries that keep their state.
+    With `environ`, queries that need a variable which is not in it are refused. `brokers`, `workers`, `gateways` and
+    `subjects` are the contents of Kafka, Kafka Connect, the gateway and the schema registry. With `cores`, real-time
+    queries must not need more cores. With `adopt`, `deployed` is the state that the environment adopts. `carried` are
+    the old and the new names of queries that keep their state.
     """
     renames = [*find_renames(manifest, deployed)]
     uncarried = [*carry_refusals(carried, renames, deployed)]

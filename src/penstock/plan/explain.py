@@ -31,12 +31,12 @@ from penstock.plan.steps import (
 )
 
 _BEGINNINGS: Final[Mapping[str, str | None]] = {"starting_offsets": "earliest", "start_at": None, "snapshot": "initial"}
-"""Fields of sources that say where to begin, and what they say of the earliest rows."""
+"""Fields of sources with the start position, and their value for the earliest rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanLine:
-    """One step in words. `sign`: + new, ~ changed, ! needs consent, - gone, = as it was."""
+    """One step as text. `sign`: + new, ~ changed, ! needs consent, - removed, = unchanged."""
 
     sign: str
     action: str
@@ -52,7 +52,7 @@ class PlanLine:
 def explain(step: Step) -> PlanLine:
     match step:
         case AdoptState(adoption):
-            reason = f"the project ran without an environment before; goes on with its {adoption.queries} queries"
+            reason = f"the project ran without an environment before; resumes its {adoption.queries} queries"
             return PlanLine("~", "adopt", "state", adoption.environment, reason)
         case PutSchema(schema, reason, new):
             return PlanLine("+" if new else "~", "register" if new else "change", "schema", schema.subject, reason)
@@ -63,37 +63,38 @@ def explain(step: Step) -> PlanLine:
         case LeaveTopic(topic, reason):
             return PlanLine("=", "leave", "topic", topic.name, reason)
         case StartQuery(query):
-            return PlanLine("+", "start", "query", query.name, f"new; begins {_start_position(query)}")
+            return PlanLine("+", "start", "query", query.name, f"new; starts {_start_position(query)}")
         case ResumeQuery(query):
-            return PlanLine("=", "resume", "query", query.name, "unchanged; goes on where it stopped")
+            return PlanLine("=", "resume", "query", query.name, "unchanged; resumes where it stopped")
         case RestartQuery(query, reason):
-            return PlanLine("~", "restart", "query", query.name, f"{reason}; goes on where it stopped")
+            return PlanLine("~", "restart", "query", query.name, f"{reason}; resumes where it stopped")
         case RebuildQuery(query, reason, _, True):
             risk = "its output is emptied first, and is incomplete until the query has caught up"
             return PlanLine(
-                "!", "rebuild", "query", query.name, f"{reason}; begins again {_start_position(query)}", risk
+                "!", "rebuild", "query", query.name, f"{reason}; starts over {_start_position(query)}", risk
             )
         case EmptyOutput(output, location, how):
             kind = "topic" if output.sink["type"] in ("topic", "kafka") else "output"
             return PlanLine("!", "empty", kind, location, f"`{output.node.partition('.')[2]}` is written again; {how}")
         case RebuildQuery(query, reason, left=left) if left:
-            risk = f"rows written so far stay in {', '.join(f'`{place}`' for place in left)}, which nobody here reads"
+            places = ", ".join(f"`{place}`" for place in left)
+            risk = f"rows written so far stay in {places}, which nothing in this project reads"
             return PlanLine(
-                "!", "rebuild", "query", query.name, f"{reason}; begins again {_start_position(query)}", risk
+                "!", "rebuild", "query", query.name, f"{reason}; starts over {_start_position(query)}", risk
             )
         case RebuildQuery(query, reason):
             risk = "rows written so far stay in its output and are written again; its readers see them twice"
             return PlanLine(
-                "!", "rebuild", "query", query.name, f"{reason}; begins again {_start_position(query)}", risk
+                "!", "rebuild", "query", query.name, f"{reason}; starts over {_start_position(query)}", risk
             )
         case HoldQuery(query, damage):
             way = f"`penstock doctor --repair` {damage.repair}, " if damage.repair else ""
-            risk = f"{way}or `--allow-rebuild {query.name}` begins again"
+            risk = f"{way}or `--allow-rebuild {query.name}` starts over"
             return PlanLine(
                 "!", "hold", "query", query.name, f"its checkpoint is damaged: {damage}", risk.removeprefix("or ")
             )
         case CarryQuery(rename):
-            reason = f"it was called `{rename.old}`, and goes on with the checkpoint of that name"
+            reason = f"it was called `{rename.old}`, and resumes from the checkpoint of that name"
             return PlanLine("~", "carry", "query", rename.new, reason)
         case RetireQuery(name):
             return PlanLine("-", "retire", "query", name, "no longer in the project; its checkpoint and output stay")
@@ -111,16 +112,16 @@ def explain(step: Step) -> PlanLine:
             return PlanLine("~", "change", "virtual topic", rule.virtual_topic, reason)
         case DeleteVirtualTopic(name, _, left):
             if left:
-                return PlanLine("-", "forget", "virtual topic", name, "no gateway is named any more; it stays there")
+                return PlanLine("-", "forget", "virtual topic", name, "no gateway is configured; it stays there")
             return PlanLine("-", "delete", "virtual topic", name, "no longer in the project; the topic below stays")
     assert_never(step)
 
 
 def _start_position(query: QuerySpec) -> str:
-    """Where a query begins that goes on from nothing."""
+    """The start position of a query without a checkpoint."""
     first = [entry.sources[0] for entry in query.inputs]
     said = [field for field, usual in _BEGINNINGS.items() if any(one.get(field, usual) != usual for one in first)]
-    return f"where {' and '.join(f'`{field}`' for field in said)} says" if said else "with the earliest rows"
+    return f"where {' and '.join(f'`{field}`' for field in said)} says" if said else "from the earliest rows"
 
 
 def summary(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""What earlier runs left behind and no query uses: checkpoints, heartbeats, and topics of queries that are gone."""
+"""Finds what no query uses any more: checkpoints, heartbeats, and topics of removed queries."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ from penstock.plan.deployed.stores import StateStore
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something to take away. `path` is where it lies, None for a topic of Kafka."""
+    """Something to remove. `path` is its location; None for a Kafka topic."""
 
     kind: Literal["checkpoint", "heartbeats", "topic", "kafka topic"]
     name: str
@@ -31,13 +31,13 @@ class Leftover:
 
     @property
     def bytes(self) -> int | None:
-        """What it takes on disk."""
+        """Its size on disk."""
         files = () if self.path is None else (file for file in self.path.rglob("*") if file.is_file())
         return None if self.path is None else sum(file.stat().st_size for file in files)
 
 
 def find_leftovers(manifest: Manifest, place: ProjectPlace, store: StateStore, clusters: Clusters) -> list[Leftover]:
-    """What the queries of a project do not use. What others have put beside it is not looked at."""
+    """The leftovers of a project's own queries. Foreign files are ignored."""
     retired = read_retired_queries(store, place)
     found = [*_directories(manifest, place), *_topics(manifest, place, _dead_letter_topics(manifest, place, store))]
     return [*found, *_kafka_topics(manifest, retired, clusters)]
@@ -55,12 +55,12 @@ def remove_leftover(leftover: Leftover, clusters: Clusters) -> None:
 
 
 def forget_leftovers(store: StateStore, place: ProjectPlace) -> None:
-    """Forget the queries that are gone, once nothing is left of them."""
+    """Remove the records of retired queries without leftovers."""
     forget_retired_queries(store, place)
 
 
 def _directories(manifest: Manifest, place: ProjectPlace) -> Iterator[Leftover]:
-    """Checkpoints and heartbeats of queries that are gone, and checkpoints that rebuilds have set aside."""
+    """Checkpoints and heartbeats of removed queries, and checkpoints that rebuilds have set aside."""
     queries = [query.name for query in manifest.queries]
     checkpoints = {place.checkpoint(name).name for name in queries}
     beats = {place.heartbeat_directory(name).name for name in queries}
@@ -68,15 +68,15 @@ def _directories(manifest: Manifest, place: ProjectPlace) -> Iterator[Leftover]:
         if path.name not in checkpoints:
             of, sign, _ = path.name.rpartition("@")
             aside = bool(sign) and of in checkpoints
-            reason = f"a rebuild of `{unquote(of)}` has set it aside" if aside else "no query has this name"
+            reason = f"a rebuild of `{unquote(of)}` has set it aside" if aside else "no query already has this name"
             yield Leftover("checkpoint", unquote(path.name), reason, path)
     for path in _folders(place.heartbeat_directory("x").parent):
         if path.name not in beats:
-            yield Leftover("heartbeats", unquote(path.name), "no query has this name", path)
+            yield Leftover("heartbeats", unquote(path.name), "no query already has this name", path)
 
 
 def _dead_letter_topics(manifest: Manifest, place: ProjectPlace, store: StateStore) -> Collection[str]:
-    """Topics that keep dead letters of the project, also under former names of its models."""
+    """The error topics of the project, including those under former names of models."""
     nodes = {
         node
         for query in manifest.queries
@@ -87,8 +87,8 @@ def _dead_letter_topics(manifest: Manifest, place: ProjectPlace, store: StateSto
 
 
 def _topics(manifest: Manifest, place: ProjectPlace, kept: Collection[str]) -> Iterator[Leftover]:
-    """Embedded topics that a checkpoint of this project has written, and that nothing in it reads or writes, but for
-    those that keep dead letters."""
+    """Embedded topics that a checkpoint of this project has written and that nothing in it uses, except error
+    topics."""
     used = {*_used_topics(manifest), *kept}
     own = {known for path in _folders(place.checkpoint("x").parent) if (known := _id(path / "metadata"))}
     for path in _folders(place.topics):
@@ -102,7 +102,7 @@ def _topics(manifest: Manifest, place: ProjectPlace, kept: Collection[str]) -> I
 def _kafka_topics(
     manifest: Manifest, retired: Mapping[str, Mapping[str, Any]], clusters: Clusters
 ) -> Iterator[Leftover]:
-    """Topics of Kafka that queries which are gone have written."""
+    """Kafka topics that removed queries have written."""
     used = _used_topics(manifest)
     sinks = [(name, output["sink"]) for name, query in retired.items() for output in query.get("outputs", ())]
     written = {str(s["topic"]): name for name, s in sinks if s["type"] == "kafka" and s["topic"] not in used}

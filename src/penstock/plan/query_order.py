@@ -1,4 +1,4 @@
-"""Which queries come before which."""
+"""The order of queries."""
 
 from collections.abc import Collection
 
@@ -13,7 +13,7 @@ def upstream(queries: Collection[QuerySpec]) -> dict[str, tuple[str, ...]]:
 
 
 def waves(queries: Collection[QuerySpec]) -> list[list[QuerySpec]]:
-    """Queries in groups: each group reads only from those before it."""
+    """Groups of queries: each group reads only from earlier ones."""
     before = upstream(queries)
     depth: dict[str, int] = {}
     for query in queries:

@@ -1,4 +1,4 @@
-"""What becomes of one query: it starts, resumes, restarts with a changed definition, or must be rebuilt."""
+"""Decides the step of one query: start, resume, restart, rebuild or hold."""
 
 from collections.abc import Collection
 from typing import Any, Final
@@ -13,7 +13,7 @@ from penstock.plan.steps import HoldQuery, QueryStep, RebuildQuery, RestartQuery
 from penstock.project.yaml.variables import Environ
 
 ALL: Final = "all"
-"""In place of the names of queries: every rebuild that is needed is allowed, and no other is asked for."""
+"""Allows every needed rebuild, in place of query names. It requests no other rebuild."""
 
 
 def query_step(
@@ -37,20 +37,20 @@ def query_step(
     if before.fingerprint == query.fingerprint and not changed:
         return ResumeQuery(query)
     reasons = [reason for reason, _ in (*differences(before, query), *changed)]
-    return RestartQuery(query, "; ".join(reasons) or "what becomes of rows that it cannot use changed")
+    return RestartQuery(query, "; ".join(reasons) or "what happens to rows that it rejects changed")
 
 
 def _abandoned_outputs(query: QuerySpec, before: QuerySpec | None) -> tuple[str, ...]:
-    """The places that a query wrote to before, if it writes to none of them any more."""
+    """The former output locations of a query, if it writes to none of them any more."""
     known = {output.node: output.sink for output in before.outputs} if before is not None else {}
     pairs = [(known[output.node], output.sink) for output in query.outputs if output.node in known]
     moved = [location("sink", old) for old, new in pairs if is_moved("sink", old, new)]
     return tuple(moved) if len(moved) == len(query.outputs) else ()
 
 
-_OFFSETS: Final = "it has no checkpoint, and goes on by the offsets that were kept"
-_GROUPED: Final = "it has no checkpoint, and goes on by the offsets of its group of consumers"
-_NO_RECORD: Final = "its checkpoint is there, but no record of what it ran"
+_OFFSETS: Final = "it has no checkpoint, and resumes from the stored offsets"
+_GROUPED: Final = "it has no checkpoint, and resumes from the offsets of its consumer group"
+_NO_RECORD: Final = "its checkpoint exists, but there is no record of what it ran"
 
 
 def _reason_to_rebuild(
@@ -61,13 +61,13 @@ def _reason_to_rebuild(
     manifest: Manifest,
     environ: Environ,
 ) -> str | None:
-    """Why going on would lose rows, double them, or not be possible; None if nothing of that kind is so."""
+    """Why resuming would lose or duplicate rows, or is not possible; None if it is safe."""
     if moved := _moved_output(query, before, deployed):
         return moved
     if checkpoint is None and _has_offsets(query, deployed):
         return None
     if checkpoint is None and before is not None:
-        return "its checkpoint is gone"
+        return "its checkpoint is missing"
     if checkpoint is None:
         earlier = _same_target(query, deployed, manifest)
         filled = any(deployed.holds_rows(output.sink) for output in query.outputs)
@@ -83,7 +83,7 @@ def _reason_to_rebuild(
         breaking.append(other)
     gone = {i.name for i in before.inputs} - {i.name for i in query.inputs}
     if gone and checkpoint.unfinished:
-        breaking.append("its last batch is unfinished, and an input of that batch is gone")
+        breaking.append("its last batch is unfinished, and an input of that batch is missing")
     return "; ".join(breaking) or None
 
 
@@ -91,7 +91,7 @@ _FILLED: Final = "its topic already holds rows of an earlier run"
 
 
 def _has_offsets(query: QuerySpec, deployed: DeployedState) -> bool:
-    """Whether everything that the query must know to go on is how far it has read topics, and that is known."""
+    """Whether the query can resume from offsets alone, and they are known."""
     streams = [entry for entry in query.inputs if not entry.static]
     only_topics = all(entry.topic is not None and _has_finished_phases(query, entry, deployed) for entry in streams)
     known = deployed.offsets | deployed.grouped
@@ -99,7 +99,7 @@ def _has_offsets(query: QuerySpec, deployed: DeployedState) -> bool:
 
 
 def _has_finished_phases(query: QuerySpec, entry: Input, deployed: DeployedState) -> bool:
-    """Whether an input has nothing left to read before its topic, and what it had to read is still the same."""
+    """Whether all phases of an input are finished and unchanged."""
     if entry.backfill is None:
         return True
     before = deployed.queries.get(query.name)
@@ -111,7 +111,7 @@ def _has_finished_phases(query: QuerySpec, entry: Input, deployed: DeployedState
 
 
 def _moved_output(query: QuerySpec, before: QuerySpec | None, deployed: DeployedState) -> str | None:
-    """Whether another query wrote one of its sinks before: it was somewhere else in its input."""
+    """Whether another query wrote one of its sinks before, from another input position."""
     own = {output.node for output in before.outputs} if before is not None else set[str]()
     others = [q for name, q in deployed.queries.items() if name != query.name and name in deployed.checkpoints]
     found = ((q.name, o.node) for q in others for o in q.outputs if o.node in {x.node for x in query.outputs} - own)
@@ -119,7 +119,7 @@ def _moved_output(query: QuerySpec, before: QuerySpec | None, deployed: Deployed
 
 
 def _same_target(query: QuerySpec, deployed: DeployedState, manifest: Manifest) -> str | None:
-    """A query that is gone under its name, but wrote where this one is to write: rows would come twice."""
+    """A removed query that wrote to the same target: rows would be duplicated."""
     present = {q.name for q in manifest.queries}
     targets = [_target(output) for output in query.outputs]
     gone = (q for name, q in deployed.queries.items() if name not in present and name in deployed.checkpoints)

@@ -1,4 +1,4 @@
-"""Why a plan must not be carried out: consent that is missing, variables that are not set, systems out of reach."""
+"""Reasons to refuse a plan: missing consent, unset variables, unreachable systems."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
@@ -15,7 +15,8 @@ from penstock.project.yaml.variables import Environ, find_references, unset_hint
 
 
 def unallowed_rebuilds(steps: Iterable[Step], renames: Collection[Rename] = ()) -> Iterator[Diagnostic]:
-    """Rebuilds without consent. What keeps the state of models that look renamed is named first."""
+    """Refuse rebuilds without consent. For a model that looks renamed, the hint first names the way to keep its
+    state."""
     for step in steps:
         if isinstance(step, RebuildQuery) and not step.allowed:
             hints = (carry_hint(step.query, renames), rebuild_hint(step.query.name))
@@ -28,13 +29,13 @@ def unallowed_rebuilds(steps: Iterable[Step], renames: Collection[Rename] = ()) 
 
 
 def unadopted_state(adopt: AdoptState | None) -> Iterator[Diagnostic]:
-    """Ask for consent before an environment goes on with state that is not its own."""
+    """Ask for consent before an environment adopts foreign state."""
     if adopt is not None and not adopt.allowed:
         environment, queries = adopt.adoption.environment, adopt.adoption.queries
         text = (
             f"`{environment}` has no state yet, and the project ran without an environment before ({queries} queries)"
         )
-        hint = "add `--adopt-state` to go on with that state; `--allow-rebuild all` begins again beside it"
+        hint = "add `--adopt-state` to resume from that state; `--allow-rebuild all` starts over without it"
         yield Diagnostic("state-elsewhere", text, hint=hint, params={"environment": environment})
 
 
@@ -85,13 +86,13 @@ def unrunnable_queries(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[
     for query in chosen:
         if query.hindrances:
             text = f"`{query.name}` cannot run as a stream here: {', '.join(query.hindrances)}"
-            hint = "`penstock validate` tells what to do about each; or choose others with --select"
+            hint = "`penstock validate` says what to do about each; or run other queries with --select"
             params = {"query": query.name, "subject": query.hindrances[0]}
             yield Diagnostic("sql-unsupported", text, hint=hint, params=params)
         for asked in query.asks:
             if asked.content is None:
-                text = f"`{query.name}` asks `{asked.model}`, and its file `{asked.path}` is not there"
-                hint = "put it there, change `runtime.ml`, or choose others with --select"
+                text = f"`{query.name}` calls `{asked.model}`, and its file `{asked.path}` does not exist"
+                hint = "add the file, change `runtime.ml`, or run other queries with --select"
                 yield Diagnostic(
                     "ml-model-missing", text, hint=hint, params={"query": query.name, "model": asked.model}
                 )
@@ -103,19 +104,19 @@ def unrunnable_queries(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[
         }
         for missing in sorted(types - available):
             text = f"`{query.name}` needs the connector `{missing}`, which is not available"
-            hint = "choose others with --select"
+            hint = "run other queries with --select"
             yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name, "connector": missing})
     if not manifest.spark.master.startswith("local"):
         yield from _out_of_reach(manifest.spark.master, chosen)
 
 
 def _out_of_reach(master: str, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
-    """Queries of a cluster that read or write what only this machine has."""
+    """Refuse queries on a cluster that read or write directories of this machine."""
     for query in chosen:
         read = [source for entry in query.inputs for source in entry.sources]
         sources = [(registry.find_source(str(source["type"])), source) for source in read]
         sinks = [(registry.find_sink(str(output.sink["type"])), output.sink) for output in query.outputs]
         if any(found is not None and found.is_machine_local(config) for found, config in (*sources, *sinks)):
-            text = f"`{query.name}` reads or writes directories of this machine, out of reach for `{master}`"
+            text = f"`{query.name}` reads or writes directories of this machine, which `{master}` cannot reach"
             hint = "leave `runtime.spark.master` out to run here, or set `runtime.kafka`"
             yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name, "master": master})

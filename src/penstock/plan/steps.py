@@ -14,7 +14,7 @@ from penstock.plan.deployed.slots import Adoption
 
 @dataclass(frozen=True, slots=True)
 class AdoptState:
-    """The environment goes on with the state of runs without one. Nothing is moved: it is noted whose state it is."""
+    """The environment adopts the state of runs without an environment. Nothing is moved: the adoption is recorded."""
 
     adoption: Adoption
     allowed: bool
@@ -22,7 +22,7 @@ class AdoptState:
 
 @dataclass(frozen=True, slots=True)
 class PutSchema:
-    """The registry does not have the schema, or has another one, or allows other changes of it."""
+    """The registry lacks the schema, or has another schema or compatibility mode."""
 
     schema: SchemaSpec
     reason: str
@@ -31,14 +31,14 @@ class PutSchema:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """The topic is not there yet."""
+    """The topic does not exist yet."""
 
     topic: TopicSpec
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTopic:
-    """The topic is there, but with fewer partitions or with other settings."""
+    """The topic has fewer partitions or other settings."""
 
     topic: TopicSpec
     partitions: int | None
@@ -48,7 +48,7 @@ class ChangeTopic:
 
 @dataclass(frozen=True, slots=True)
 class LeaveTopic:
-    """The topic is not as the project says, and cannot be made so without a loss. It is left as it is."""
+    """The topic differs from the project, and cannot be changed without a loss. It is left unchanged."""
 
     topic: TopicSpec
     reason: str
@@ -56,21 +56,21 @@ class LeaveTopic:
 
 @dataclass(frozen=True, slots=True)
 class StartQuery:
-    """A query that has never run: it begins with the earliest rows, or where its sources say."""
+    """A query that has never run: it starts from the earliest rows, or where its sources say."""
 
     query: QuerySpec
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeQuery:
-    """Nothing changed: it goes on where it stopped."""
+    """Nothing changed: it resumes where it stopped."""
 
     query: QuerySpec
 
 
 @dataclass(frozen=True, slots=True)
 class RestartQuery:
-    """The change fits the checkpoint: it goes on where it stopped, with the new definition."""
+    """The change fits the checkpoint: it resumes where it stopped, with the new definition."""
 
     query: QuerySpec
     reason: str
@@ -78,7 +78,7 @@ class RestartQuery:
 
 @dataclass(frozen=True, slots=True)
 class RebuildQuery:
-    """The change does not fit the checkpoint: a new one begins with the earliest rows, or where its sources say."""
+    """The change does not fit the checkpoint: a new one starts from the earliest rows, or where its sources say."""
 
     query: QuerySpec
     reason: str
@@ -86,12 +86,12 @@ class RebuildQuery:
     truncates: bool = False
     """Whether all its outputs are emptied first."""
     left: tuple[str, ...] = ()
-    """Where the rows are that it has written so far, if it writes to other places from here on."""
+    """The locations of its earlier rows, if it writes to other locations now."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyOutput:
-    """An output of a query that is rebuilt is emptied, so that no row comes twice. `how` says what is deleted."""
+    """An output of a rebuilt query is emptied, so that no row is duplicated. `how` says what is deleted."""
 
     output: QueryOutput
     location: str
@@ -108,7 +108,7 @@ class HoldQuery:
 
 @dataclass(frozen=True, slots=True)
 class CarryQuery:
-    """The query has another name, and goes on with the checkpoint that it has."""
+    """The query was renamed and keeps its checkpoint."""
 
     rename: Rename
 
@@ -129,7 +129,7 @@ class CreateConnector:
 
 @dataclass(frozen=True, slots=True)
 class ChangeConnector:
-    """The connector is there with other settings."""
+    """The connector has other settings."""
 
     connector: ConnectorSpec
     reason: str
@@ -137,7 +137,7 @@ class ChangeConnector:
 
 @dataclass(frozen=True, slots=True)
 class RestartConnector:
-    """The connector is as it should be, but has failed."""
+    """The connector has the right settings, but has failed."""
 
     connector: ConnectorSpec
     reason: str
@@ -145,7 +145,7 @@ class RestartConnector:
 
 @dataclass(frozen=True, slots=True)
 class DeleteConnector:
-    """The connector was made for the project, and is no longer in it. What it has written stays."""
+    """The project created the connector and no longer has it. What it has written stays."""
 
     name: str
     cluster: str
@@ -161,7 +161,7 @@ class CreateVirtualTopic:
 
 @dataclass(frozen=True, slots=True)
 class ChangeVirtualTopic:
-    """The virtual topic is there, but not as it should be."""
+    """The virtual topic differs from the project."""
 
     rule: GatewayRule
     cluster: str
@@ -170,7 +170,7 @@ class ChangeVirtualTopic:
 
 @dataclass(frozen=True, slots=True)
 class DeleteVirtualTopic:
-    """The virtual topic was made for the project, and is no longer in it. `left`: there is no gateway to ask."""
+    """The project created the virtual topic and no longer has it. `left`: no gateway is configured."""
 
     name: str
     cluster: str
@@ -187,13 +187,13 @@ Step: TypeAlias = PutSchema | TopicStep | QueryStep | StateStep | ConnectorStep 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in the order they are to be taken. With `refusals` they must not be."""
+    """Steps in their order. With `refusals`, they must not be carried out."""
 
     manifest: Manifest
     steps: tuple[Step, ...]
     refusals: tuple[Diagnostic, ...] = ()
     offers: tuple[Diagnostic, ...] = ()
-    """What could be done otherwise."""
+    """Notes on alternatives, such as a rename."""
 
     @property
     def changes(self) -> tuple[Step, ...]:
@@ -201,10 +201,10 @@ class Plan:
 
     @property
     def adoption(self) -> Adoption | None:
-        """The state that the environment goes on with, if it is not its own."""
+        """The state that the environment adopts, if any."""
         return next((step.adoption for step in self.steps if isinstance(step, AdoptState)), None)
 
     @property
     def queries(self) -> tuple[QuerySpec, ...]:
-        """What will be running afterwards, every query after those it reads from."""
+        """The queries that will run, each after those it reads from."""
         return tuple(s.query for s in self.steps if isinstance(s, QueryStep))

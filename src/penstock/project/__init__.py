@@ -1,1 +1,1 @@
-"""What a person wrote: loading it, and the models of both formats."""
+"""Documents become frozen models: loading, parsing and the models of both formats."""

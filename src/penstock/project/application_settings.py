@@ -1,4 +1,4 @@
-"""Where the application's settings come from: a file, and variables named `PENSTOCK__A__B`, which are stronger."""
+"""Reads the application's settings from a file and from variables named `PENSTOCK__A__B`, which override the file."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def settings_file(named: Path | None, *folders: Path) -> Path | None:
-    """The file that was named, with or without its ending; else `config.yaml` or the like in one of the folders."""
+    """The named file, with or without its extension; else `config.yaml` or the like in one of the folders."""
     if named is not None and named.is_file():
         return named
     bases = [folder / BASE for folder in folders] if named is None else [named]
@@ -32,7 +32,7 @@ def settings_file(named: Path | None, *folders: Path) -> Path | None:
 
 
 def read_settings(file: Path | None, environ: Environ, shown_as: str) -> tuple[Settings, list[Diagnostic]]:
-    """The settings, and what is wrong with them or changes nothing."""
+    """The settings, and diagnostics about wrong settings and settings without effect."""
     document, diagnostics = _read_file(file, shown_as) if file is not None else (None, [])
     told = document.value if document is not None and not diagnostics else {}
     try:
@@ -43,20 +43,20 @@ def read_settings(file: Path | None, environ: Environ, shown_as: str) -> tuple[S
 
 
 def _prefix_message(diagnostic: Diagnostic) -> Diagnostic:
-    """The diagnostic, which says that it is about settings."""
+    """The diagnostic, with a prefix that says that it is about settings."""
     is_error = diagnostic.severity is Severity.ERROR
     return replace(diagnostic, message=f"Failed to load config: {diagnostic.message}") if is_error else diagnostic
 
 
 def _read_file(file: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
     if not file.is_file():
-        hint = "name a file of settings, with or without its ending"
+        hint = "name a settings file, with or without its extension"
         return None, [Diagnostic("file-unreadable", "there is no such file", Origin(shown_as), hint=hint)]
     document, diagnostics = read_document(file, shown_as)
     if document is None or diagnostics:
         return document, diagnostics
     if not isinstance(document.value, dict):
-        return document, [Diagnostic("wrong-shape", "a file of settings is a mapping", document.origin())]
+        return document, [Diagnostic("wrong-shape", "a settings file must be a mapping", document.origin())]
     try:
         Settings.model_validate(document.value)
     except ValidationError as error:
@@ -71,14 +71,15 @@ def _ineffective_settings(settings: Settings, document: Document | None) -> Iter
         for step in steps:
             value = value.get(step) if isinstance(value, dict) else None
         origin = document.origin(*steps) if document is not None and value is not None else None
-        text = f"this setting changes nothing: {why}"
+        text = f"this setting has no effect: {why}"
         yield Diagnostic("no-effect", text, origin, name, None, Severity.INFO, {"field": name})
 
 
 def settings_from(environ: Mapping[str, str], file: Mapping[str, Any] | None = None) -> Settings:
     """The settings of a file and an environment.
 
-    A variable of ours that means nothing, or has a value that means nothing, is an error. An empty one says nothing.
+    An unknown variable with Penstock's prefix, or one with an invalid value, is an error. An empty variable counts as
+    unset.
     """
     theirs = _shared_settings(Settings, _environ_tree(environ, THEIRS))
     try:
@@ -105,7 +106,7 @@ def _environ_tree(environ: Mapping[str, str], prefix: str) -> dict[str, Any]:
 
 
 def _shared_settings(model: type[BaseModel], tree: dict[str, Any]) -> dict[str, Any]:
-    """Of another system's settings, those that we share with it."""
+    """The settings of another system that Penstock shares with it."""
     known: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         nested, name = field.annotation, field.alias or name
@@ -119,7 +120,7 @@ def _shared_settings(model: type[BaseModel], tree: dict[str, Any]) -> dict[str, 
 
 
 def _known_connections(tree: dict[str, Any]) -> dict[str, Any]:
-    """What is said of connections that we understand, however deep their names are."""
+    """The settings of known connections, at any depth of their names."""
     below = {name: _known_connections(said) for name, said in tree.items() if isinstance(said, dict)}
     here = {name: said for name, said in tree.items() if name in _field_names(PostgresConnection)}
     return {**{name: said for name, said in below.items() if said}, **here}
@@ -142,7 +143,7 @@ def _to_diagnostic(detail: ErrorDetails, environ: Mapping[str, str]) -> Diagnost
         return Diagnostic("unknown-field", f"there is no setting `{name}`", None, name, hint, params={"field": name})
     if detail["type"] in ("model_type", "model_attributes_type", "dict_type"):
         first = next(iter(_section_fields(steps)), "…").upper()
-        text, hint = "this is a section of settings, and no single one", f"name one of it: `{name}__{first}`"
+        text, hint = "this is a section of settings, not a single setting", f"name a setting in it: `{name}__{first}`"
         return Diagnostic("wrong-shape", text, None, name, hint, params={"field": name})
     text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return Diagnostic("invalid-value", text[:1].lower() + text[1:], path=name, hint="change the variable")

@@ -22,10 +22,8 @@ from penstock.settings import (
 
 
 def pipeline_clusters(settings: Settings, *, on_kafka: bool, writes_kafka: bool = False) -> Clusters:
-    """Where the sources of a pipeline read, and where its sinks write. Kafka is left out where no node is on it.
-
-    What a pipeline keeps of its records goes to the Kafka that it writes, or that settings name for that; else to the
-    one that it reads.
+    """The systems that the sources of a pipeline read and its sinks write, without Kafka if no node uses it. Dead
+    letters go to the Kafka that the pipeline writes or that settings name, else to the one that it reads.
     """
     source = _kafka_cluster(settings.kafka_source) if on_kafka else None
     named = writes_kafka or "brokers" in settings.kafka_sink.model_fields_set
@@ -34,7 +32,7 @@ def pipeline_clusters(settings: Settings, *, on_kafka: bool, writes_kafka: bool 
 
 
 def with_databases(clusters: Clusters, settings: Settings) -> Clusters:
-    """The systems, with the databases that settings name: projects and pipelines reach these in the same way."""
+    """The systems with the databases from the settings. Projects and pipelines connect to them in the same way."""
     server = _postgres_server(PostgresServer(), settings.postgres_sink)
     return replace(
         clusters,
@@ -57,13 +55,13 @@ def _clickhouse_sink(said: ClickHouseSinkSettings) -> ClickHouseSinkServer:
 
 
 def _clickhouse(said: ClickHouseSourceSettings | ClickHouseSinkSettings) -> ClickHouse:
-    """The server. A name and a password in its address are stronger than those beside it."""
+    """The server. A user and a password in its address override the separate settings."""
     url, username, password = split_credentials(said.url)
     return ClickHouse(url, username or said.user, password or said.password.get_secret_value(), said.database)
 
 
 def _postgres_server(server: PostgresServer, said: PostgresConnection) -> PostgresServer:
-    """The server with what is said in place of its own."""
+    """The server, with overrides."""
     given = {
         "host": said.host,
         "port": said.port,

@@ -9,32 +9,32 @@ from penstock.config import FrozenModel, Whole
 
 
 class FlinkCluster(FrozenModel):
-    """A Flink cluster. Queries run on Spark; what stands here is kept for those who run both."""
+    """A Flink cluster. It has no effect, because queries run on Spark."""
 
     type: str = "rest"
     """What kind of cluster it is: `rest`, `docker`, `kubernetes`, `confluent`."""
     rest_url: str | None = None
-    """Where its REST interface answers."""
+    """The address of its REST API."""
     sql_gateway_url: str | None = None
-    """Where its SQL gateway answers."""
+    """The address of its SQL gateway."""
     version: str | None = None
-    """The version it runs."""
+    """The version of Flink."""
     environment: str | None = None
     """The environment it belongs to."""
     api_key: SecretStr | None = None
-    """The key to its interface; never shown again."""
+    """The API key. It is never shown."""
     api_secret: SecretStr | None = None
-    """The secret that goes with the key; never shown again."""
+    """The API secret. It is never shown."""
     compute_pool_id: str | None = None
     """The pool of Confluent Cloud."""
     environment_id: str | None = None
     """The environment of Confluent Cloud."""
     network: str | None = None
-    """The network that Docker runs it in."""
+    """The Docker network."""
     region: str | None = None
-    """The region of a cloud."""
+    """The cloud region."""
     cloud: str | None = None
-    """The cloud."""
+    """The cloud provider."""
     organization_id: str | None = None
     """The organization of Confluent Cloud."""
     namespace: str | None = None
@@ -46,18 +46,18 @@ class FlinkCluster(FrozenModel):
     image_pull_policy: str | None = None
     """When Kubernetes fetches the image."""
     image_pull_secrets: tuple[str, ...] = ()
-    """The names of the secrets that Kubernetes fetches it with."""
+    """The names of the secrets for fetching the image."""
     pod_template: dict[str, Any] = {}
-    """How Kubernetes makes its pods."""
+    """The pod template for Kubernetes."""
 
 
 class FlinkClusters(FrozenModel):
     """Flink clusters by name, one of them the default."""
 
     default: str | None = None
-    """The name of the cluster that is used unless another is named."""
+    """The name of the default cluster."""
     default_parallelism: Whole | None = Field(None, ge=1)
-    """How many tasks a job of Flink has."""
+    """The default parallelism of a Flink job."""
     clusters: dict[str, FlinkCluster] = {}
     """The clusters by name."""
 

@@ -28,7 +28,7 @@ _VARIABLES: Final = ("PENSTOCK_ENV", "STREAMT_ENV")
 class Documents:
     """The files of one project or pipeline. `root` is the directory that relative paths start from.
 
-    `environment` is the chosen file of `environments/`, if there are any; `environ` the variables that `${NAME}` means,
+    `environment` is the chosen file of `environments/`, if any; `environ` has the variables for `${NAME}`, and
     `settings` those of the application.
     """
 
@@ -44,12 +44,12 @@ class Documents:
 
 
 def is_pipeline(path: Path) -> bool:
-    """Whether the path names the file of a pipeline, and no project."""
+    """Whether the path is the file of a pipeline and not a project."""
     return path.is_file() and path.name not in PROJECT_FILES
 
 
 def is_project(path: Path) -> bool:
-    """Whether the path names a project: the directory that it is in, or its file."""
+    """Whether the path is a project: its directory or its file."""
     return path.name in PROJECT_FILES or any((path / name).is_file() for name in PROJECT_FILES)
 
 
@@ -63,8 +63,8 @@ def load(
 ) -> tuple[Documents | None, list[Diagnostic]]:
     """With `any_environment`, a project with several environments can be read without choosing one.
 
-    `config` names a file of settings. A pipeline has one beside it, or in the current directory, even if none is named,
-    and so it is with `.env`.
+    `config` names a file of settings. If it is absent, a pipeline uses the settings file and the `.env` next to it, or
+    in the current directory.
     """
     if path.is_dir():
         return _load_project(path, env, real, any_environment, config)
@@ -133,12 +133,12 @@ def _load_project(
 
 
 def _is_there(path: Path) -> bool:
-    """A file, or a link that leads nowhere: reading says so."""
+    """Whether there is a file or a broken link, which reading then reports."""
     return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def _find_files(root: Path, directories: tuple[str, ...], suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """Files of a kind in the directories, however deep, in a stable order; what is hidden stays out."""
+    """The files of a kind in the directories, at any depth, in a stable order, without hidden ones."""
     for directory in directories:
         found = (p for p in (root / directory).rglob("*") if p.suffix in suffixes and _is_there(p))
         yield from sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(root).parts))
@@ -161,12 +161,14 @@ def _load_environment(
     folder = root / "environments"
     if folder.is_symlink() and not folder.exists():
         return None, [
-            Diagnostic("file-unreadable", "the link leads nowhere", Origin(_display_path(root) + "/environments"))
+            Diagnostic(
+                "file-unreadable", "this is a broken symbolic link", Origin(_display_path(root) + "/environments")
+            )
         ]
     if not folder.is_dir():
         if env is not None:
             return None, [_no_environments(folder)]
-        text = f"`{named}` is named in the environment, but the project has no environments"
+        text = f"`{named}` is set by an environment variable, but the project has no environments"
         note = Diagnostic(
             "no-effect", text, Origin(_display_path(folder)), severity=Severity.INFO, params={"name": named or ""}
         )
@@ -175,7 +177,12 @@ def _load_environment(
     if not files:
         hint = "add one such as environments/dev.yml, or remove the directory"
         return None, [
-            Diagnostic("environment-unknown", "there is no environment here", Origin(_display_path(folder)), hint=hint)
+            Diagnostic(
+                "environment-unknown",
+                "this directory has no environment file",
+                Origin(_display_path(folder)),
+                hint=hint,
+            )
         ]
     if named is None and len(files) > 1:
         if any_environment:
@@ -190,7 +197,7 @@ def _load_environment(
             Diagnostic("environment-unknown", text, Origin(_display_path(folder)), hint=near, params={"name": chosen})
         ]
     if not _ENVIRONMENT_NAME.fullmatch(chosen):
-        text = f"`{chosen}` cannot be the name of an environment"
+        text = f"`{chosen}` is not a valid environment name"
         hint = "use letters, digits, `-` and `_`"
         return None, [Diagnostic("invalid-value", text, Origin(_display_path(files[chosen])), hint=hint)]
     both = [p for p in (folder / f"{chosen}.yml", folder / f"{chosen}.yaml") if p.is_file()]

@@ -17,7 +17,7 @@ Project: TypeAlias = StreamProject | Pipeline
 def parse(
     documents: Documents, variables: Mapping[str, Any] = MappingProxyType({}), *, stand_ins: bool = False
 ) -> tuple[Project | None, list[Diagnostic]]:
-    """The project, or None when there is too little to go on with. `variables` are stronger than those it has.
+    """The project, or None if too little could be read. `variables` override those of the project.
 
     With `stand_ins`, elements with environment variables that are not set are read too; such a project must not run.
     """

@@ -50,13 +50,13 @@ class PipelineReader(DocumentReader):
         return Pipeline(documents.name, sources, transforms, sinks, frozenset(self.refused), self._settings)
 
     def _find_definition(self, document: Document) -> tuple[PathStep, ...]:
-        """Where in its document the pipeline stands: all of it, or what is below `definition`. Beside that, there may
-        be what is for whoever keeps the document, such as a name."""
+        """The path of the pipeline in its document: all of it, or what is below `definition`. Other keys next to
+        `definition`, such as a name, are allowed."""
         value = document.value
         if not isinstance(value, dict) or "definition" not in value or not value.keys().isdisjoint(PIPELINE_KEYS):
             return ()
         for key in (key for key in value if key != "definition"):
-            text, origin = "beside `definition` this changes nothing", document.origin(key, key=True)
+            text, origin = "this has no effect next to `definition`", document.origin(key, key=True)
             self.note("no-effect", origin, key, text, severity=Severity.INFO, field=key)
         return ("definition",)
 
@@ -101,7 +101,7 @@ class PipelineReader(DocumentReader):
         return found
 
     def _is_name(self, name: str, document: Document, path: tuple[PathStep, ...], section: str) -> bool:
-        """Whether a node can be called that; if not, it is noted."""
+        """Whether a node can have that name. If not, add a diagnostic."""
         try:
             if check_name(name):
                 return True
@@ -112,18 +112,18 @@ class PipelineReader(DocumentReader):
         return False
 
     def _check_name_length(self, name: str, connector: Connector, node: Declaration[Any]) -> None:
-        """Note a name that is too long for the directory of a query that would be called by it."""
+        """Report a name that is too long for the directory of its query."""
         names_query = isinstance(connector, Source) or (isinstance(connector, Sink) and connector.isolate)
         size = len(directory_name(name))
         if names_query and size > LONGEST:
             text = (
-                f"the name is too long: the directory of its query would be called by {size} bytes, {LONGEST} at most"
+                f"the name is too long: its query's directory name would have {size} bytes, and the limit is {LONGEST}"
             )
-            hint = "take a shorter one; a letter beyond a to z takes six bytes or more"
+            hint = "choose a shorter name; a letter other than a to z needs six bytes or more"
             self.note("invalid-value", node.origin, node.label, text, hint, name=name)
 
     def _note_unknown_connections(self, sinks: object) -> None:
-        """Note databases that settings name for sinks which are not there."""
+        """Report connections in the settings whose sink does not exist."""
         names = [connection_name(name) for name in sinks] if isinstance(sinks, dict) else None
         for name in self._settings.postgres_sink_connections:
             if names is not None and name not in names:
@@ -132,7 +132,7 @@ class PipelineReader(DocumentReader):
                 self.diagnostics.append(Diagnostic("unknown-node", text, None, path, hint, Severity.WARNING, params))
 
     def _note_remarks(self, connector: Connector, node: Declaration[Any]) -> None:
-        """Note what does not go together with the settings of the application."""
+        """Report node settings that conflict with the application's settings."""
         for remark in connector.remarks(self._settings):
             severity = Severity.ERROR if remark.fatal else Severity.WARNING
             origin, label = node.origin_of(remark.field), node.label_of(remark.field)
@@ -160,13 +160,13 @@ class PipelineReader(DocumentReader):
 
 
 def _normalize_type(section: str, raw: Any) -> Any:
-    """A node whose type goes by another name here: a table of PostgreSQL, as a stream, is one that is followed."""
+    """A node with its canonical type name: a `postgres` source is a `postgres_cdc` source."""
     followed = section == "sources" and isinstance(raw, dict) and raw.get("type") == "postgres"
     return {**raw, "type": "postgres_cdc"} if followed else raw
 
 
 def _flatten_options(model: type[BaseModel] | None, raw: Any) -> tuple[Any, tuple[Form, ...]]:
-    """The fields of a node that stand below `options`, beside the others, where its kind lets them."""
+    """The node with the fields below `options` merged into it, where its type allows that."""
     lets_them = model is not None and issubclass(model, Connector) and model.by_options
     if not lets_them or not isinstance(raw.get("options"), dict):
         return raw, ()

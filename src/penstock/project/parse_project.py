@@ -28,7 +28,8 @@ _LATER: Final = {
     "models": (("sql",), ("advanced", "connector", "config")),
     "tests": (("on_failure",), ("assertions",)),
 }
-"""Where `${NAME}` is not filled in when the project is read: SQL is a template, and the rest is for running only."""
+"""Paths where `${NAME}` is not resolved when the project is read: SQL is a template, and the rest is needed only by a
+run."""
 
 
 class ProjectReader(RemarkingReader):
@@ -85,7 +86,7 @@ class ProjectReader(RemarkingReader):
             return self._runtime(main), None, {}
         name, document = documents.environment
         if "runtime" in main.value:
-            text = f"the project has environments, and `{name}` says where it runs"
+            text = f"the project has environments, so each of them sets `{name}`"
             hint = "move it into the files of `environments/`"
             origin = main.origin("runtime", key=True)
             self.note("no-effect", origin, "runtime", text, hint, severity=Severity.WARNING, field="runtime")
@@ -103,7 +104,7 @@ class ProjectReader(RemarkingReader):
         if said.name not in (None, name):
             text = f"the file is `{name}`, but its `environment.name` is `{said.name}`"
             origin = document.origin("environment", "name")
-            self.note("invalid-value", origin, "environment.name", text, "let both be the same")
+            self.note("invalid-value", origin, "environment.name", text, "use the same name in both")
         asks_first = said.protected if safety.confirm_apply is None else safety.confirm_apply
         chosen = Environment(name, said.description, asks_first, safety.allow_destructive)
         return runtime, chosen, own.values() if own else {}
@@ -140,11 +141,11 @@ class ProjectReader(RemarkingReader):
                     yield element
 
     def _models(self, files: list[Document], texts: tuple[TextFile, ...]) -> Iterator[Declaration[written.Model]]:
-        """Models of YAML files with their SQL, wherever that stands; then SQL files that no YAML speaks of."""
+        """The models of YAML files with their SQL, then the SQL files that no YAML names."""
         by_name: dict[str, TextFile] = {}
         for text in texts:
             if (first := by_name.setdefault(text.name, text)) is not text:
-                note = f"the model `{text.name}` has a file {first.file} already"
+                note = f"the model `{text.name}` already has the file {first.file}"
                 self.note("duplicate-name", text.origin(0), f"models.{text.name}", note, name=text.name)
         self._sql_files = dict(by_name)
         yield from self._elements(files, "models", written.Model)
@@ -176,7 +177,8 @@ class ProjectReader(RemarkingReader):
         self.secrets(form.value, document, path, label, form.used, later)
         value = self.read(model, form.value, document, path, label, forms=form.used, later=later)
         if value is None:
-            self.refused.add(f"{section.removesuffix('s')}.{name}")
+            if isinstance(name, str):
+                self.refused.add(f"{section.removesuffix('s')}.{name}")
             return None
         element = Declaration(value, document, path, label, form.value, form.used, texts)
         self.inert(section, form.value, document, path, label, form.used)
@@ -194,11 +196,11 @@ class ProjectReader(RemarkingReader):
     def _merge_sql_file(
         self, item: dict[str, Any], document: Document, path: tuple[PathStep, ...], label: str
     ) -> tuple[dict[str, Any], dict[str, TextFile]]:
-        """A model with the SQL of its own file, and with what its SQL says by `config()`."""
+        """The model with the SQL of its own file and the settings of its `config()` call."""
         texts: dict[str, TextFile] = {}
         text = self._sql_files.pop(item["name"], None) if isinstance(item.get("name"), str) else None
         if text is not None and item.get("sql") is not None:
-            note = f"the SQL stands here and in {text.file}"
+            note = f"the SQL is given here and in {text.file}"
             self.note("given-twice", document.origin(*path, "sql"), f"{label}.sql", note, "keep one of the two")
         elif text is not None:
             item, texts = {**item, "sql": text.text}, {"sql": text}
@@ -212,7 +214,7 @@ class ProjectReader(RemarkingReader):
                 at = Declaration(None, document, path, label, texts=texts).origin_inside("sql", sql.index("config("))
                 self.note("template-syntax", at, f"{label}.sql", note)
             for key in sorted(said.keys() & item.keys()):
-                note = f"`{key}` stands here and in the `config()` of the SQL"
+                note = f"`{key}` is given here and in the `config()` of the SQL"
                 self.note("given-twice", document.origin(*path, key), f"{label}.{key}", note, "keep one of the two")
             item = {**said, **item}
         return item, texts
@@ -223,12 +225,12 @@ class ProjectReader(RemarkingReader):
         if first is element:
             return True
         text = f"the name `{element.value.name}` is taken by {first.origin}"
-        text += "" if first.value.name == element.value.name else "; case does not tell names apart"
+        text += "" if first.value.name == element.value.name else "; names are not case-sensitive"
         self.note("duplicate-name", element.origin_of("name"), element.label, text, name=element.value.name)
         return False
 
     def _check_connector(self, element: Declaration[written.Model]) -> None:
-        """A sink model that names one of our own connectors is checked against it, its variables filled in."""
+        """Check a sink model against the connector that it names, with its variables resolved."""
         if (connector := element.value.advanced.connector) is not None:
             sink = None if connector.is_foreign(self._connect) else registry.find_sink(connector.type)
             self._check_config(
@@ -236,7 +238,7 @@ class ProjectReader(RemarkingReader):
             )
 
     def _check_table(self, element: Declaration[written.Source]) -> None:
-        """A table that is looked up is checked against the source that reads it."""
+        """Check a lookup table against the source that reads it."""
         if (table := element.value.table) is not None:
             self._check_config(element, ("table", "config"), registry.find_source(table.type), table.as_source())
             if registry.find_source(table.type) is None:

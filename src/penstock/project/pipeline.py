@@ -10,12 +10,12 @@ from penstock.transforms.sql import SqlTransform
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Nodes by name, in the order they were written."""
+    """A parsed pipeline: nodes by name, in document order."""
 
     name: str
     sources: dict[str, Declaration[Source]]
     transforms: dict[str, Declaration[SqlTransform]]
     sinks: dict[str, Declaration[Sink]]
     refused: frozenset[str]
-    """Names of nodes that could not be parsed: reading from one of them is no second mistake."""
+    """Names of nodes that could not be parsed. A reference to one of them is not a second error."""
     settings: Settings = field(default_factory=Settings, repr=False)

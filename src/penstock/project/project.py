@@ -11,7 +11,7 @@ from penstock.project.yaml.variables import Environ
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The environment that was chosen."""
+    """The chosen environment."""
 
     name: str
     description: str
@@ -35,7 +35,7 @@ class StreamProject:
     tests: tuple[Declaration[written.DataTest], ...]
     exposures: tuple[Declaration[written.Exposure], ...]
     refused: frozenset[str]
-    """Ids of elements that are named but could not be parsed: a reference to one of them is no second mistake."""
+    """Ids of elements that could not be parsed. A reference to one of them is not a second error."""
 
     @property
     def name(self) -> str:

@@ -25,7 +25,7 @@ def _check_addresses(servers: tuple[str, ...]) -> tuple[str, ...]:
     for server in servers:
         if server.lower().startswith(("http://", "https://")):
             raise ValueError(
-                f"`{server}` is no address of a broker: write host:port, without {server.partition('//')[0]}//"
+                f"`{server}` is not a broker address: write host:port, without {server.partition('//')[0]}//"
             )
     return servers
 
@@ -35,7 +35,7 @@ def _render_setting(value: str | int | float | bool) -> str:
 
 
 class Kafka(FrozenModel):
-    """The Kafka cluster that holds the topics. Without it, topics are directories."""
+    """The Kafka cluster that holds the topics. Without it, topics are local directories."""
 
     bootstrap_servers: Annotated[
         tuple[str, ...],
@@ -44,7 +44,7 @@ class Kafka(FrozenModel):
     ]
     """One `host:port`, several separated by commas, or a list."""
     bootstrap_servers_internal: str | None = None
-    """The servers as a Spark cluster reaches them. Commands, and Spark on this machine, take `bootstrap_servers`."""
+    """The servers as a Spark cluster reaches them. Commands, and Spark on this machine, use `bootstrap_servers`."""
     security_protocol: str | None = None
     """`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`."""
     sasl_mechanism: str | None = None
@@ -52,20 +52,19 @@ class Kafka(FrozenModel):
     sasl_username: str | None = None
     """The user."""
     sasl_password: SecretStr | None = None
-    """The password; never shown again."""
+    """The password. It is never shown."""
     ssl_ca_location: str | None = None
-    """The file with the certificates that are trusted."""
+    """The file with the trusted CA certificates."""
     ssl_certificate_location: str | None = None
-    """The file with our own certificate."""
+    """The file with the client certificate."""
     ssl_key_location: str | None = None
-    """The file with the key of our own certificate."""
+    """The file with the key of the client certificate."""
     config: dict[str, str | int | float | bool] = {}
     """Any other setting of a Kafka client."""
 
     def cluster(self, root: Path, *, from_afar: bool = False) -> KafkaCluster:
-        """How the cluster is reached; `from_afar` is whether Spark runs elsewhere.
-
-        Relative paths of certificates begin at `root`.
+        """The connection to the cluster. `from_afar` says whether Spark runs elsewhere. Relative certificate paths
+        start at `root`.
         """
         files = (self.ssl_ca_location, self.ssl_certificate_location, self.ssl_key_location)
         ca, certificate, key = (None if name is None else str(root / name) for name in files)
@@ -84,29 +83,29 @@ class Kafka(FrozenModel):
 
 
 class RegistrySsl(FrozenModel):
-    """How to trust the registry."""
+    """TLS settings of the registry."""
 
     ca_location: str | None = None
-    """The file with the certificates that are trusted. A relative path begins at the directory of the project."""
+    """The file with the trusted CA certificates. A relative path starts at the project directory."""
 
 
 class SchemaRegistry(FrozenModel):
     """The registry that holds the schemas of topics."""
 
     url: Annotated[tuple[str, ...], BeforeValidator(_split_list, json_schema_input_type=str | list[str])]
-    """Where it answers: one address, several separated by commas, or a list."""
+    """Its address: one, several separated by commas, or a list."""
     username: str | None = Field(None, validation_alias=AliasChoices("username", "api_key"))
     """The user, for basic authentication. `api_key` is the same field."""
     password: SecretStr | None = Field(None, validation_alias=AliasChoices("password", "api_secret"))
-    """The password; never shown again. `api_secret` is the same field."""
+    """The password. It is never shown. `api_secret` is the same field."""
     compatibility: str | None = None
-    """What later versions of the project's schemas must be compatible with, where a schema itself does not say it:
+    """The compatibility mode of the project's schemas that do not set one:
     `BACKWARD`, `FULL`, …"""
     ssl: RegistrySsl = RegistrySsl()
-    """How to trust it."""
+    """TLS settings."""
 
     def registry(self, root: Path) -> Registry:
-        """How it is asked; `root` is where the project is."""
+        """The connection to the registry. `root` is the project directory."""
         password = self.password.get_secret_value() if self.password else None
         ca = None if self.ssl.ca_location is None else str(root / self.ssl.ca_location)
         return Registry(self.url, self.username, password, ca)
@@ -116,11 +115,11 @@ class ConnectCluster(FrozenModel):
     """A cluster of Kafka Connect."""
 
     rest_url: str
-    """Where its REST interface answers."""
+    """The address of its REST API."""
     username: str | None = None
     """The user, for basic authentication."""
     password: SecretStr | None = None
-    """The password; never shown again."""
+    """The password. It is never shown."""
 
     def connect(self) -> Connect:
         url, username, password = split_credentials(self.rest_url)
@@ -133,7 +132,7 @@ class ConnectClusters(FrozenModel):
     """Kafka Connect clusters by name, one of them the default."""
 
     default: str | None = None
-    """The name of the cluster that is used unless another is named."""
+    """The name of the default cluster."""
     clusters: dict[str, ConnectCluster] = {}
     """The clusters by name."""
 
@@ -147,15 +146,15 @@ class GatewaySettings(FrozenModel):
     """The gateway that serves virtual topics."""
 
     admin_url: str | None = Field(None, validation_alias=AliasChoices("admin_url", "url"))
-    """Where its administration answers. `url` is the same field."""
+    """The address of its admin API. `url` is the same field."""
     proxy_bootstrap: str | None = None
     """The `host:port` that consumers connect to."""
     username: str = "admin"
-    """The user of its administration."""
+    """The user of its admin API."""
     password: SecretStr = SecretStr("conduktor")
-    """The password of its administration; never shown again."""
+    """The password of its admin API. It is never shown."""
     virtual_cluster: str | None = None
-    """The virtual cluster that its topics belong to; the gateway's own, `passthrough`, when left out."""
+    """The virtual cluster of its topics. Default: `passthrough`, the gateway's own."""
 
     def client(self) -> GatewayClient | None:
         if self.admin_url is None:
@@ -165,12 +164,12 @@ class GatewaySettings(FrozenModel):
 
 
 class Console(FrozenModel):
-    """Conduktor's console. Nothing is asked of it."""
+    """Conduktor's console. It has no effect."""
 
     url: str
-    """Where it answers."""
+    """Its address."""
     api_key: SecretStr | None = None
-    """The key to its interface; never shown again."""
+    """The API key. It is never shown."""
 
 
 class Conduktor(FrozenModel):
@@ -189,7 +188,7 @@ class Spark(FrozenModel):
     """The Spark master: `local[…]`, `spark://…`, `yarn`, `k8s://…`. Only `local[…]` sees embedded topics, which are
     directories of this machine."""
     config: dict[str, str | int | float | bool] = {}
-    """Any Spark property; it wins over the defaults."""
+    """Spark properties. They override the defaults."""
 
     @property
     def is_local(self) -> bool:
@@ -198,21 +197,22 @@ class Spark(FrozenModel):
 
 
 class MlModel(FrozenModel):
-    """A model of machine learning."""
+    """A machine-learning model."""
 
     path: str = Field(min_length=1)
-    """Its file, in the format ONNX. A relative path begins at the directory of the project."""
+    """The ONNX file. A relative path starts at the project directory."""
 
 
 class Ml(FrozenModel):
     """Machine learning."""
 
     models: dict[str, MlModel] = {}
-    """The models that `ML_PREDICT` and `ML_EVALUATE` ask, by name."""
+    """The models for `ML_PREDICT` and `ML_EVALUATE`, by name."""
 
 
 class Runtime(FrozenModel):
-    """The systems that the project runs on. Empty means: this machine, with directories as topics."""
+    """The systems that the project runs on. If it is empty, the project runs on this machine with directories as
+    topics."""
 
     kafka: Kafka | None = None
     """The Kafka cluster."""
@@ -227,10 +227,10 @@ class Runtime(FrozenModel):
     spark: Spark = Spark()
     """Where and how Spark runs."""
     ml: Ml = Ml()
-    """Models of machine learning."""
+    """Machine-learning models."""
 
     def clusters(self, root: Path) -> Clusters:
-        """The systems that hold topics and their schemas; `root` is where the project is."""
+        """The systems that hold topics and their schemas. `root` is the project directory."""
         if self.kafka is None:
             return EMBEDDED
         schemas = SchemaCache(self.schema_registry.registry(root)) if self.schema_registry else None

@@ -1,4 +1,4 @@
-"""What the scripts of the site search and trace: one file that assigns one value."""
+"""The data for the scripts of the site: one file that assigns one value."""
 
 import json
 
@@ -7,7 +7,8 @@ from penstock.site.model import KINDS
 
 
 def data_script(links: Links) -> str:
-    """`<` is escaped and all else is ASCII, so the text can neither end a script element nor break a line."""
+    """The data as JavaScript. `<` is escaped and all else is ASCII, so the text can neither end a script element nor
+    break a line."""
     nodes = [
         {
             "kind": node.kind,

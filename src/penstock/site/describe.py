@@ -1,4 +1,4 @@
-"""A checked and compiled project as a site."""
+"""Describes a compiled project as a `Site`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -129,7 +129,7 @@ def _test(test: LinkedTest) -> SiteTest:
 
 
 def _assertion(assertion: written.Assertion) -> str:
-    """An assertion as one line: its name, and what it says."""
+    """An assertion as one line: its name and its settings."""
     body = assertion.body.model_dump(mode="json", exclude_defaults=True)
     return f"{assertion.kind}: " + ", ".join(f"{key} {_plain(value)}" for key, value in body.items())
 
@@ -147,7 +147,7 @@ def _plain(value: Any) -> str:
 
 
 def _rules(node: Node, graph: Graph, notes: Sequence[Diagnostic]) -> Iterator[SiteRule]:
-    """Every rule that the project has for such a node: broken, waived or kept."""
+    """Every rule for a node of this kind, with its status: broken, waived or followed."""
     label = f"{node.kind}s.{node.name}"
     found = [n for n in notes if n.code in _STATUS and n.path == label]
     for note in found:
@@ -168,7 +168,7 @@ def _rules(node: Node, graph: Graph, notes: Sequence[Diagnostic]) -> Iterator[Si
 
 
 def _facts(node: Node) -> Iterator[tuple[str, str]]:
-    """Whatever else was said about an element, under words that a person knows."""
+    """The other fields of an element, with readable labels."""
     match node.element:
         case written.Source() as source:
             if source.freshness is not None:
@@ -206,11 +206,11 @@ def _facts(node: Node) -> Iterator[tuple[str, str]]:
 
 
 _UNITS: Final = (("_ms", " ms"), ("_seconds", " s"), ("_minutes", " min"), ("_per_second", " per second"))
-"""How fields end that say their unit, and the unit."""
+"""Endings of field names, and their units."""
 
 
 def _with_units(title: str, part: Any) -> Iterator[tuple[str, str]]:
-    """What an exposure promises, each number with its unit."""
+    """The service levels of an exposure, each number with its unit."""
     for key, value in ({} if part is None else part.model_dump(mode="json", exclude_defaults=True)).items():
         ending, unit = next((pair for pair in _UNITS if key.endswith(pair[0])), ("", ""))
         if key == "availability":

@@ -1,4 +1,4 @@
-"""A lineage graph as shapes: what the SVG of a page is filled with. Behaviour is added by assets/graph.js."""
+"""A lineage graph as shapes for the SVG of a page. assets/graph.js adds the behaviour."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ def draw(links: Links, shown: Sequence[str]) -> Drawing:
 
 
 def shorten(text: str, cells: int) -> str:
-    """As much of the text as fits, on one line. East Asian letters take two cells, combining marks none."""
+    """The part of the text that fits on one line. East Asian letters take two cells, combining marks none."""
     line = " ".join(text.split())
     widths = [
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
@@ -89,7 +89,7 @@ def shorten(text: str, cells: int) -> str:
 
 
 def _path(route: Route) -> str:
-    """From the right side of one box to the left side of the other, level where it passes a layer between them."""
+    """The path from the right side of one box to the left side of another, level where it passes a layer."""
     half = NODE_WIDTH / 2
     (x, y), *_, (end_x, end_y) = route.points
     x, end_x = x + half, end_x - half

@@ -1,7 +1,6 @@
-"""Where the boxes of a lineage graph go: layers from left to right, few crossings, the same for equal input.
-
-The work is done by fast-sugiyama (MIT, a Rust extension without dependencies). It ends the process on input that it
-does not like (an edge from a node to itself), so it only ever sees simple graphs without loops: `_forward` makes them.
+"""Lays out a lineage graph: layers from left to right, few crossings, equal output for equal input. fast-sugiyama (MIT,
+a Rust extension without dependencies) does the work. It ends the process on invalid input (an edge from a node to
+itself), so `_forward` passes only simple graphs without loops.
 """
 
 from collections import defaultdict
@@ -15,16 +14,16 @@ LAYER_GAP = 84.0
 WIDEST_GAP = 1600.0
 MARGIN = 24.0
 FEWEST_COLUMNS = 4
-"""Parts of a graph that hang together with nothing else are packed side by side up to this many layers."""
+"""Connected parts of a graph are packed side by side up to this many layers."""
 MOST_EDGES_FOR_CARE = 4_000
-"""Above it, neighbours are not swapped one by one to save single crossings: that takes seconds."""
+"""Above it, neighbours are not swapped to save single crossings, which would take seconds."""
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An edge as drawn. `points` are the middles of the places it passes, both ends included."""
+    """An edge as drawn. `points` are the centres of the places it passes, both ends included."""
 
     start: str
     end: str
@@ -34,7 +33,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The middle and the layer of each node. Layers grow along every route that does not close a loop."""
+    """The centre and the layer of each node. Layers grow along every route that does not close a loop."""
 
     width: float
     height: float
@@ -62,7 +61,7 @@ class _GraphPart:
 def layout(
     nodes: Sequence[str], edges: Sequence[tuple[str, str]], loose: Collection[tuple[str, str]] = frozenset()
 ) -> Layout:
-    """Loops are opened at `loose` edges; a loop without one where a walk in the order of `nodes` meets itself."""
+    """Lay out a graph. A loop is opened at a `loose` edge, or where a walk in the order of `nodes` closes it."""
     number = {node: index for index, node in enumerate(nodes)}
     wanted = sorted({(number[start], number[end]) for start, end in edges if start != end})
     yielding = {(number[start], number[end]) for start, end in loose}
@@ -221,7 +220,7 @@ def _part(positions: dict[int, Point], links: list[tuple[int, int]], names: list
 
 
 def _pack_parts(parts: Sequence[_GraphPart]) -> Iterator[tuple[_GraphPart, int, float]]:
-    """Each part with the layer and the row at which it begins: shelves from left to right, then the next below."""
+    """Each part with its first layer and row: parts fill a shelf from left to right, then the next shelf below."""
     widest = max([FEWEST_COLUMNS, *(part.layers for part in parts)])
     layer, row, tallest = 0, 0.0, 0.0
     for part in parts:

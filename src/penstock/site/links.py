@@ -1,4 +1,4 @@
-"""Where things lead: safe file names for pages, neighbours of nodes, columns forwards and backwards, safe addresses."""
+"""Links of a site: file names of pages, neighbours of nodes, column lineage, safe addresses."""
 
 import hashlib
 import re
@@ -17,9 +17,9 @@ _SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
 def page_path(node: SiteNode) -> str:
     """The page of a node, relative to the site: `model/orders.html`.
 
-    A name that cannot be a file name on every system, or that another name could meet there (`Orders` and `orders`),
-    is shortened to what is safe and told apart by a digest of the id. It depends on this node alone, so that
-    addresses stay when other nodes come and go.
+    A name that is not a valid file name on every system, or that could clash there (`Orders` and `orders`), is
+    shortened and gets a digest of the id. The path depends on this node alone, so addresses stay when other nodes
+    change.
     """
     if _PLAIN.fullmatch(node.name) and not _RESERVED.fullmatch(node.name):
         return f"{node.kind}/{node.name}.html"
@@ -29,7 +29,7 @@ def page_path(node: SiteNode) -> str:
 
 
 def safe_url(text: str | None) -> str | None:
-    """The text, if following it is harmless: the web or mail. Never `javascript:`, `data:` or `file:`."""
+    """The text, if it is a safe link (web or mail). Never `javascript:`, `data:` or `file:`."""
     if not text or any(character.isspace() or not character.isprintable() for character in text):
         return None
     try:
@@ -41,21 +41,20 @@ def safe_url(text: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The ways through a site, each worked out once."""
+    """The links of a site, each computed once."""
 
     nodes: Mapping[str, SiteNode]
     before: Mapping[str, list[str]]
     after: Mapping[str, list[str]]
     goes_to: Mapping[tuple[str, str], list[tuple[str, str]]]
-    """From a column to the columns that are made of it."""
+    """From a column to the columns that are computed from it."""
     pages: Mapping[str, str]
     numbers: Mapping[str, int]
-    """The position of each node in `nodes`, by which drawings and assets/data.js name it."""
+    """The position of each node in `nodes`, which drawings and assets/data.js use."""
 
     def lineage(self, node_id: str) -> dict[str, int]:
-        """Everything that the node is made from and everything that is made from it, and in how many steps.
-
-        What only shares an input or a reader with it is not part of that.
+        """The nodes upstream and downstream of the node, with their distance. Nodes that only share an input or a
+        reader are not included.
         """
         found = {node_id: 0}
         for near in (self.before, self.after):
@@ -71,7 +70,7 @@ class Links:
         return found
 
     def exposures_of(self, node_id: str) -> list[tuple[str, int]]:
-        """Every exposure that the node's rows reach and in how many steps, nearest first; not beyond an exposure."""
+        """Every exposure that the node's rows reach, with its distance, nearest first."""
         steps = {node_id: 0}
         queue = deque([node_id])
         found = []
@@ -87,7 +86,7 @@ class Links:
         return found
 
     def node_at(self, path: str) -> str | None:
-        """The node that a diagnostic's path lies in: `model.orders.columns.x` is in `model.orders`."""
+        """The node that contains a diagnostic's path: `model.orders.columns.x` is in `model.orders`."""
         while path and path not in self.nodes:
             path = path.rpartition(".")[0]
         return path or None

@@ -1,7 +1,6 @@
-"""What the site is made of: plain frozen values that hold everything a page shows.
-
-Nothing here knows manifests or graphs of other rooms, so that the site can be built, tested and looked at alone.
-`None` and empty always mean "not known" or "not given", and the page then leaves the entry out.
+"""The model of a site: frozen values with everything that a page shows. It does not depend on manifests or graphs, so
+the site can be built and tested alone. `None` and empty always mean "not known" or "not given", and the page then
+leaves the entry out.
 """
 
 from dataclasses import dataclass

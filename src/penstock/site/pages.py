@@ -1,4 +1,4 @@
-"""The texts of all files of a site, from templates that escape everything they are given."""
+"""Renders all files of a site, from templates that escape all values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from penstock.site.sql_colour import colour_sql
 
 ASSETS = ("graph.js", "icon.svg", "overview.js", "site.css", "site.js", "theme.js")
 MOST_DRAWN = 300
-"""More nodes than this are not drawn on the page of one: those that are the most steps away are left out."""
+"""The maximum number of nodes on the page of one node. The most distant ones are left out."""
 TITLES = {
     "source": "Sources",
     "model": "Models",
@@ -26,7 +26,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnRow:
-    """A column and the columns before and after it; the page is empty where the node is not known."""
+    """A column with its upstream and downstream columns. The page is empty if the node is unknown."""
 
     column: SiteColumn
     comes_from: tuple[tuple[str, str, str], ...]
@@ -41,7 +41,7 @@ class ReachedExposure:
 
 
 def site_texts(site: Site) -> Iterator[tuple[str, str]]:
-    """Path and text of each file, index.html first: it marks the directory as ours before anything else is there."""
+    """Path and text of each file, index.html first: it marks the directory as written by Penstock."""
     ordered = sorted(site.nodes, key=lambda node: (KINDS.index(node.kind), node.name.casefold(), node.name, node.id))
     links = link_site(site, ordered)
     environment = _environment(site, links)

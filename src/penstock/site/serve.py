@@ -1,4 +1,4 @@
-"""Shows a written site to a browser on this machine, and to nobody else."""
+"""Serves a written site to browsers on this machine only."""
 
 import os
 import re
@@ -13,7 +13,7 @@ _NO_FILE: Final = "no such page"
 
 
 class _SiteHandler(SimpleHTTPRequestHandler):
-    """Files with their types, never from a cache: a site that was written again is seen at the next reload."""
+    """Serves files with their types and without caching, so that a reload shows a new site."""
 
     # Stated here, because the types that the operating system knows differ from one to the next.
     extensions_map = {
@@ -26,7 +26,8 @@ class _SiteHandler(SimpleHTTPRequestHandler):
     }
 
     def parse_request(self) -> bool:
-        """Take requests for this machine only: a page of somebody else's must not reach the site by its own name."""
+        """Accept only requests for this machine's names, so that a foreign page cannot read the site by DNS
+        rebinding."""
         if not super().parse_request():
             return False
         host = self.headers.get("Host", "")
@@ -36,7 +37,7 @@ class _SiteHandler(SimpleHTTPRequestHandler):
         return True
 
     def translate_path(self, path: str) -> str:
-        """The file of a path; one that does not exist for a path that no file can have."""
+        """The file of a path; a file that does not exist if the path is invalid."""
         found = super().translate_path(path)
         return os.path.join(self.directory, _NO_FILE) if "\0" in found else found
 
@@ -49,9 +50,9 @@ class _SiteHandler(SimpleHTTPRequestHandler):
         self.send_error(HTTPStatus.NOT_FOUND)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests for pages are no news."""
+        """Requests are not logged."""
 
 
 def serve(directory: Path, port: int) -> ThreadingHTTPServer:
-    """A server bound to 127.0.0.1; port 0 takes a free one, see `server_port`. The caller runs and closes it."""
+    """A server bound to 127.0.0.1. Port 0 chooses a free one, see `server_port`. The caller runs and closes it."""
     return ThreadingHTTPServer(("127.0.0.1", port), partial(_SiteHandler, directory=str(directory)))

@@ -1,4 +1,4 @@
-"""Colours for SQL, Jinja included: a scan for tokens, not a parser, so that a half-written query is shown as well."""
+"""Colours SQL with Jinja. It scans tokens and does not parse, so incomplete queries work too."""
 
 import re
 
@@ -30,7 +30,7 @@ _TOKEN = re.compile(
 
 
 def colour_sql(text: str) -> Markup:
-    """The text as HTML. Taking the tags away gives back the text, escaped."""
+    """The text as HTML. Without the tags it is the escaped text."""
     pieces: list[Markup] = []
     end = 0
     for token in _TOKEN.finditer(text):

@@ -1,4 +1,4 @@
-"""Puts a site into a directory, and takes nothing away there that it did not put there itself."""
+"""Writes a site into a directory, and removes only files that it has written."""
 
 import hashlib
 import json
@@ -11,14 +11,13 @@ from penstock.site.pages import site_texts
 
 MARK = '<meta name="generator" content="penstock">'
 WRITTEN = "assets/files.json"
-"""The files of the last generation with digests of what was written into them."""
+"""The file that lists the files of the last generation with their digests."""
 
 
 def write_site(site: Site, target: Path) -> tuple[Path, ...]:
-    """Writes all files of the site and returns them; equal sites give equal bytes.
-
-    Pages of an earlier generation that are no longer part of the site are removed, if they still are as we wrote
-    them. A directory with somebody else's files in our places is refused before anything is written.
+    """Write all files of the site and return them. Equal sites give equal bytes. Pages of an earlier generation that
+    are no longer part of the site are removed if they are unchanged. A directory with foreign files under the same
+    names is refused before anything is written.
     """
     contents = {path: text.encode("utf-8", "replace") for path, text in site_texts(site)}
     _refuse_foreign(target, contents)
@@ -50,7 +49,7 @@ def _refuse_foreign(target: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def _read_digests(target: Path) -> dict[str, str]:
-    """An absent or broken list is no reason to stop: then nothing is removed."""
+    """Read the list of digests. If it is absent or broken, nothing is removed."""
     try:
         listed = json.loads((target / WRITTEN).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -59,7 +58,7 @@ def _read_digests(target: Path) -> dict[str, str]:
 
 
 def _remove(target: Path, path: str, digest: str) -> None:
-    """Only a regular file inside the target with the very bytes we wrote; then its directory, if that is empty."""
+    """Remove a regular file inside the target if its bytes are unchanged; then its directory, if that is empty."""
     parts = PurePosixPath(path)
     file = target / parts
     if parts.is_absolute() or ".." in parts.parts or not file.is_file() or file.is_symlink():

@@ -63,7 +63,7 @@ def load(
     strict: bool = False,
     config: str | Path | None = None,
 ) -> CheckedProject:
-    """Read and check a project or a pipeline. Raises `ProjectInvalid` with everything that is wrong, all at once.
+    """Read and check a project or a pipeline. Raises `ProjectInvalid` with all errors at once.
 
     `notes` of the result has the warnings; with `strict` they are errors. Registries and databases are asked
     for columns that documents leave open, as `penstock run` does.
@@ -105,7 +105,7 @@ def run_once(
     *,
     on_progress: "Callable[[Sequence[QueryProgress]], None]" = lambda _: None,
 ) -> RunResult:
-    """Process what is there, then end. Raises the first failure of a query, with the others in `others`.
+    """Process the available rows, then end. Raises the first failure of a query, with the others in `others`.
 
     A plan that was made before is carried out as it is. `on_progress` is called several times a second.
     """
@@ -174,7 +174,7 @@ def _run(
 
 
 class _EventStop:
-    """A stop that somebody asks for by setting an event."""
+    """A stop request that is made by setting an event."""
 
     def __init__(self, hosted: "HostedRun", event: threading.Event | None, budget_secs: float) -> None:
         self.budget_secs = budget_secs
@@ -193,7 +193,7 @@ class _EventStop:
         return self._until
 
     def forward(self) -> None:
-        """Tell the run that it is to end, if somebody asked for it."""
+        """Stop the run if the event is set."""
         if self.is_stopping:
             self._hosted.run.stop()
 

@@ -1,4 +1,4 @@
-"""The dead letters of a project: those that wait, and what of them may be shown."""
+"""The dead letters of a project: pending ones, and masking for display."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -20,26 +20,24 @@ from penstock.plan.deployed.state import read_replay_progress
 from penstock.workflow.stages import CheckedProject, compile_project, find_node
 
 
-def mask_dead_letters(checked: CheckedProject, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
-    """Dead letters as they may be shown: without the values of masked and classified columns.
-
-    Of a node that no query writes any more, every such column of the project counts.
+def mask_dead_letters(checked: CheckedProject, dead_letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
+    """Mask the values of masked and classified columns in dead letters. For a node that no query writes any more, all
+    such columns of the project are masked.
     """
     queries = compile_project(checked).queries
     names = {output.node: frozenset(query.covers) for query in queries for output in query.outputs}
     every = frozenset[str]().union(*names.values())
-    return (mask_dead_letter(letter, names.get(letter.node, every)) for letter in letters)
+    return (mask_dead_letter(dead_letter, names.get(dead_letter.node, every)) for dead_letter in dead_letters)
 
 
 def pending_dead_letters(checked: CheckedProject, node: str | None, most: int | None = None) -> list[DeadLetter]:
-    """The first dead letters that were not replayed or discarded, of one node or of all."""
+    """The first pending dead letters, of one node or of all: neither replayed nor discarded."""
     return list(islice(waiting(checked, node), most))
 
 
 def waiting(checked: CheckedProject, node: str | None) -> PendingDeadLetters:
-    """The dead letters of this project that wait, of one node or of all, and not those of others on the same topics.
-
-    Those of a renamed model that kept its state belong to its new name.
+    """The pending dead letters of this project, of one node or of all, without those of other projects in the same
+    topics. Dead letters of a renamed model that kept its state belong to the new name.
     """
     wanted = None if node is None else find_node(checked.graph, node).id
     nodes = {n.id for n in checked.graph.nodes.values() if n.kind != "exposure"}
@@ -48,25 +46,26 @@ def waiting(checked: CheckedProject, node: str | None) -> PendingDeadLetters:
     former = {old: new for old, new in names.items() if new in nodes and old not in nodes}
     topics = set(map(dead_letter_topic, (*nodes, *former)))
 
-    def is_chosen(letter: DeadLetter) -> bool:
-        chosen = wanted is None or wanted == letter.node or dead_letter_topic(wanted) == letter.kept_in
-        return chosen and letter.node in nodes and letter.is_owned_by(place.namespace)
+    def is_chosen(dead_letter: DeadLetter) -> bool:
+        chosen = wanted is None or wanted == dead_letter.node or dead_letter_topic(wanted) == dead_letter.kept_in
+        return chosen and dead_letter.node in nodes and dead_letter.is_owned_by(place.namespace)
 
     def read() -> Iterator[DeadLetter]:
         return filter(
-            is_chosen, (_rename_node(letter, former) for letter in _read_dead_letters(topics, clusters, place))
+            is_chosen,
+            (_rename_node(dead_letter, former) for dead_letter in _read_dead_letters(topics, clusters, place)),
         )
 
     return PendingDeadLetters(read, outstanding_dead_letters(read(), _read_progress(checked, former)))
 
 
-def _rename_node(letter: DeadLetter, former: Mapping[str, str]) -> DeadLetter:
-    node = former.get(letter.node)
-    return letter if node is None else replace(letter, about={**letter.about, "node": node})
+def _rename_node(dead_letter: DeadLetter, former: Mapping[str, str]) -> DeadLetter:
+    node = former.get(dead_letter.node)
+    return dead_letter if node is None else replace(dead_letter, about={**dead_letter.about, "node": node})
 
 
 def _read_progress(checked: CheckedProject, former: Mapping[str, str]) -> Mapping[tuple[str, str], ReplayProgress]:
-    """How far dead letters were delivered, also those that models had under former names."""
+    """How far dead letters were replayed, including those under former names of models."""
     found = read_replay_progress(checked.marks, checked.place)
     for (topic, node), delivered in list(found.items()):
         if node in former:

@@ -1,4 +1,4 @@
-"""Host a run: hold its lock and its Spark session, record its progress, and drain it when it ends."""
+"""Hosts a run: holds its lock and Spark session, records its progress, and drains it at the end."""
 
 import os
 import time
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 RECORD_SECS: Final = 1.0
 """How often the progress of a run is recorded."""
 _LOST: Final = ("spark-lost", "already-running")
-"""Failures behind which nothing can be drained."""
+"""Failures after which nothing can be drained."""
 
 
 class StopRequest(Protocol):
-    """Whether a run was asked to stop, and when it must be over then."""
+    """A request to stop a run, and its deadline."""
 
     @property
     def is_stopping(self) -> bool: ...
 
     @property
     def until(self) -> float:
-        """By the monotonic clock. The budget begins with the first call."""
+        """The deadline by the monotonic clock. The budget begins with the first call."""
         ...
 
     @property
@@ -120,7 +120,8 @@ def supervise(
 def _drain(
     hosted: HostedRun, stop: StopRequest, idle: Callable[[], None], because: PenstockError | None = None
 ) -> None:
-    """Finish the batches that have begun, within the budget. Raise why the run failed, or what was not finished."""
+    """Finish the current batches within the budget. Raise the failure of the run, or an error about unfinished
+    batches."""
     if because is not None and because.code in _LOST:
         raise because
     run = hosted.run
@@ -146,25 +147,25 @@ def unfinished_error(
     if unreachable_since is not None:
         at = time.strftime("%H:%M:%SZ", time.gmtime(unreachable_since))
         found.message = f"{found.message}; broker unreachable since {at}"
-        found.hint = "see that the broker answers, and start again: nothing is lost"
+        found.hint = "check the broker, then start again; nothing is lost"
     for failure in undone.values():
         if failure.code != found.code:
             found = ServiceError(found.code, failure.chain[-1], hint=failure.hint, retriable=True)
-            found.context = [*failure.context, f"{names} could not finish a batch; the next start does it again"]
+            found.context = [*failure.context, f"{names} could not finish a batch; the next start replays it"]
             found.node = failure.node
             break
     return found
 
 
 def not_drained(who: str, budget_secs: float) -> ServiceError:
-    """The error of who did not finish a batch within the budget."""
-    text = f"{who} could not finish a batch within {budget_secs:g} s; the next start does it again"
-    hint = "give it more time by `PENSTOCK__SHUTDOWN_BUDGET_SECS`, and look at what its sinks wait for"
+    """The error for a batch that did not finish within the budget."""
+    text = f"{who} could not finish a batch within {budget_secs:g} s; the next start replays it"
+    hint = "give it more time with `PENSTOCK__SHUTDOWN_BUDGET_SECS`, and check what its sinks wait for"
     return ServiceError("not-drained", text, hint=hint, retriable=True)
 
 
 class ProgressRecord:
-    """Writes the progress of a run where `status` finds it, once a second, and checks that no other runs the same."""
+    """Records the progress of a run for `status` once a second, and checks that the run still holds its lock."""
 
     def __init__(
         self,
@@ -182,7 +183,7 @@ class ProgressRecord:
         self._due = 0.0
 
     def note_end(self, how: str) -> None:
-        """Note how the run ended, for who told it to."""
+        """Record how the run ended, for `penstock stop`."""
         self._about = {**self._about, "ended": how}
 
     def tick(self) -> None:
@@ -191,7 +192,7 @@ class ProgressRecord:
             self.write()
 
     def write(self) -> None:
-        """A store that cannot be reached is written to later: no rows depend on it."""
+        """Write the progress. If the store cannot be reached, it is written later: no rows depend on it."""
         progress = {row.query: row.to_json() for row in self._board.snapshot()}
         try:
             self._check_held()

@@ -1,4 +1,4 @@
-"""Packages of the JVM that connectors need, fetched before Spark starts."""
+"""Fetches the JVM packages of connectors before Spark starts."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from penstock.project.yaml.variables import Environ, resolve_variables
 
 
 def packages_of(manifest: Manifest, environ: Environ) -> tuple[Package, ...]:
-    """What the connectors of a manifest need, its variables filled in."""
+    """The packages that the connectors of a manifest need, with variables resolved."""
     configs: list[tuple[Role, Mapping[str, Any]]] = [
         *(("source", config) for config in manifest.streams.values()),
         *(("source", source) for query in manifest.queries for entry in query.inputs for source in entry.sources),
@@ -21,7 +21,7 @@ def packages_of(manifest: Manifest, environ: Environ) -> tuple[Package, ...]:
 
 
 def fetch_packages(packages: Iterable[Package], say: Callable[[str], None]) -> list[Path]:
-    """The files of packages. `say` is told when they must be downloaded, which takes a while."""
+    """The files of packages. `say` is called before a download."""
     wanted = list(packages)
     if wanted and not is_fetched(wanted):
         say("Fetching packages …")

@@ -1,4 +1,4 @@
-"""A few rows of a node, as they are now."""
+"""Previews rows of a node."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -55,19 +55,21 @@ def preview_rows(checked: CheckedProject, name: str, limit: int, say: Callable[[
 
 
 def _dead_letters(checked: CheckedProject, topic: str, limit: int) -> list[dict[str, Any]]:
-    """Dead letters of a topic for errors, wherever it is, without the values of masked and classified columns.
-
-    They may have been kept before these columns were masked.
+    """The dead letters of an error topic, without the values of masked and classified columns. They may have been
+    stored before these columns were masked.
     """
     if checked.clusters.sink is None:
         files = files_under(TopicSource(topic=topic).with_root(checked.root).path(), FORMATS["parquet"])
         rows = parquet.first_rows(files, limit, _BYTES)
         shown = mask_dead_letters(checked, [_letter(topic, place, row) for place, row in enumerate(rows)])
-        return [{name: letter.about[name] for name in row} for row, letter in zip(rows, shown, strict=True)]
+        return [{name: dead_letter.about[name] for name in row} for row, dead_letter in zip(rows, shown, strict=True)]
     from penstock.clients.dead_letters.kafka import read_from_topics
 
     found = islice(read_from_topics(checked.clusters.sink.kafka, [topic]), limit)
-    return [{name: letter.about[name] for name in (*FIELDS, OWNER)} for letter in mask_dead_letters(checked, found)]
+    return [
+        {name: dead_letter.about[name] for name in (*FIELDS, OWNER)}
+        for dead_letter in mask_dead_letters(checked, found)
+    ]
 
 
 _BYTES: Final = ("key", "value")
@@ -90,13 +92,13 @@ def _node_sources(checked: CheckedProject, manifest: Manifest, node_id: str) -> 
 
 
 def _ask(source: Source) -> None:
-    """Ask a broker whether it is there. Spark, which needs some time to start, would wait for it for minutes."""
+    """Check that a broker responds. Spark needs time to start and would wait for the broker for minutes."""
     if source.live.has_positions:
         source.live.check()
 
 
 def _dead_letter_topic(graph: Graph, name: str) -> str | None:
-    """The topic for errors of a source or a model, if that is what is named."""
+    """The error topic of a source or model, if the name is one."""
     of = graph.find_node(name.removesuffix(ERRORS)) if name.endswith(ERRORS) and graph.find_node(name) is None else None
     return dead_letter_topic(of.id) if of is not None and of.kind not in ("exposure", "sink") else None
 

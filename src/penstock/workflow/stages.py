@@ -1,4 +1,4 @@
-"""The line, as the commands walk it: load, parse, link, compile, plan."""
+"""The stages of the workflow: load, parse, link, compile, plan."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -42,13 +42,12 @@ from penstock.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the command line names: a path, an environment, variables, and whether warnings are errors.
-
-    With `remember`, what was found out about the SQL is kept for the next time. With `ask_registry`, the schema
-    registry is asked about every source that refers to it, and ClickHouse about tables; with `ask_read`, about sources
-    that something reads. Whoever lets SQL run asks: what it means must not depend on what somebody asked before.
-    `config` names a file of settings. With `allow_unset`, environment variables that are not set are warnings: for who
-    only looks at documents. It has no effect where somebody is asked, who may be named by such a variable.
+    """What to check: a path, an environment, variables, and whether warnings are errors. With `remember`, the analysis
+    of SQL is cached. With `ask_registry`, the schema registry is asked about every source that refers to it, and
+    ClickHouse about tables; with `ask_read`, only about sources that something reads. Commands that run SQL must ask:
+    its meaning must not depend on a cached answer. `config` names a file of settings. With `allow_unset`, unset
+    environment variables are warnings, for commands that only read documents. It has no effect if a service is asked,
+    because a variable may name that service.
     """
 
     path: Path
@@ -68,7 +67,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class CheckedProject:
-    """A sound project. `notes` are the diagnostics that are no errors; `environ` the variables that it sees."""
+    """A project without errors. `notes` are the diagnostics that are not errors; `environ` has its variables."""
 
     root: Path
     graph: Graph
@@ -76,18 +75,18 @@ class CheckedProject:
     environment: Environment | None
     environ: Environ
     digests: Mapping[str, str]
-    """What the files of `runtime.ml` hold."""
+    """The digests of the files of `runtime.ml`."""
     settings: Settings = field(default_factory=Settings, repr=False)
     adopts_state: bool = False
-    """Whether its environment may go on with the state of runs without one."""
+    """Whether its environment may resume from the state of runs without an environment."""
     carries: tuple[tuple[str, str], ...] = ()
-    """The old and the new names of queries that are to keep their state."""
+    """The old and the new names of queries that keep their state."""
 
     @property
     def clusters(self) -> Clusters:
         """The systems that hold its topics, and the settings of the application.
 
-        A pipeline without Kafka keeps what it could not use beside it, as a project does.
+        A pipeline without Kafka keeps its dead letters in directories next to it, as a project does.
         """
         if self.graph.format == "pipeline":
             elements = [node.element for node in self.graph.nodes.values()]
@@ -109,7 +108,7 @@ class CheckedProject:
         return ProjectPlace(self.root, name, environment, self.settings.application_id, lasts)
 
     def _with_carried_names(self, place: ProjectPlace) -> ProjectPlace:
-        """The place, which knows the checkpoints of queries that were renamed."""
+        """The place, with the checkpoint names of renamed queries."""
         known = read_carried_names(SqliteStore(place.state_file), place)
         for old, new in self.carries:
             known[new] = known.pop(old, old)
@@ -117,7 +116,7 @@ class CheckedProject:
 
     @property
     def adoption(self) -> Adoption | None:
-        """The state that its environment can go on with, if it has none of its own."""
+        """The state that its environment can adopt, if it has none of its own."""
         if self.environment is None:
             return None
         own = ProjectPlace(self.root, f"{self.graph.format}.{self.graph.name}", self.environment.name)
@@ -129,15 +128,14 @@ class CheckedProject:
 
     @property
     def store(self) -> StateStore:
-        """Where it is remembered what was started: in a file beside the documents, unless a pipeline's settings name
-        another place."""
+        """The store of deployed state: a file next to the documents, unless a pipeline's settings name another one."""
         if self.graph.format == "pipeline":
             return state_store(self.settings.state_backend, self.place)
         return SqliteStore(self.root / HOME / "state.db")
 
     @property
     def marks(self) -> StateStore:
-        """The store of replayed and discarded dead letters, which outlive a run without a lasting store."""
+        """The store of replay progress. It is a file if the state store does not last."""
         store = self.store
         return store if store.lasts else SqliteStore(self.place.state_file)
 
@@ -147,10 +145,10 @@ GOVERNANCE: Final = frozenset({"rule-broken", "access-denied"})
 
 
 def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool = True) -> CheckedProject:
-    """Load, parse and link; raise ProjectInvalid with everything that is wrong, all at once.
+    """Load, parse and link; raise ProjectInvalid with all errors at once.
 
     With `ignore_runtime`, mistakes in the project's `runtime` section do not count, and no environment need be chosen.
-    A project that is not `governed` may break rules: that is only a warning then.
+    Without `governed`, broken rules are only warnings.
     """
     target = target if isinstance(target, Target) else Target(target)
     documents, diagnostics = load(target.path, target.env, any_environment=ignore_runtime, config=target.config)
@@ -191,7 +189,7 @@ def _raise_severity(diagnostic: Diagnostic) -> Diagnostic:
 
 
 def compile_project(checked: CheckedProject) -> Manifest:
-    """The manifest. Readers of models that were renamed are called as their checkpoints know them."""
+    """Compile the manifest. Readers of renamed models keep the names in their checkpoints."""
     found = compile(checked.graph, checked.digests)
     return with_carried_names(found, dict(checked.place.carried)) if checked.graph.format == "project" else found
 
@@ -205,7 +203,7 @@ def plan_project(
     truncate: bool = False,
     once: bool = False,
 ) -> Plan:
-    """`once` is whether queries are to end with what is there now."""
+    """Plan a run. `once` says whether queries end after the available rows."""
     names = [q.name for q in manifest.queries]
     allow_rebuild = [name for said in allow_rebuild for name in said.split(",")]
     for name in (*select, *allow_rebuild):

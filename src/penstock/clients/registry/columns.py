@@ -58,7 +58,7 @@ def _check_distinct(columns: Columns) -> Columns:
     seen: set[str] = set()
     for column in columns:
         if column.name.casefold() in seen:
-            raise ValueError(f"the column `{column.name}` is there twice; case does not tell names apart")
+            raise ValueError(f"the column `{column.name}` is there twice; names are not case-sensitive")
         seen.add(column.name.casefold())
     return columns
 

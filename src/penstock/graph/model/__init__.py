@@ -1,4 +1,4 @@
 """One aspect of one model per module: event time, masks, materialization, changes by key, topics.
 
-These modules look at a model and its inputs, and never at the whole project.
+These modules use a model and its inputs, never the whole project.
 """

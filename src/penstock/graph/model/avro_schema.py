@@ -1,4 +1,4 @@
-"""Models whose records are Avro: whether a schema can be made of their columns."""
+"""Checks that an Avro schema can be made from a model's columns."""
 
 from collections.abc import Iterator
 
@@ -12,18 +12,18 @@ from penstock.sql.types.avro_types import avro_record
 
 
 def schema_notes(declared: Declaration[written.Model], node: Node, runtime: Runtime) -> Iterator[Diagnostic]:
-    """What is to be said about the schema of a model's records."""
+    """Diagnostics about the schema of a model's records."""
     if declared.value.schema_ is None:
         return
     origin, path = declared.origin_of("schema"), declared.label_of("schema")
     if node.topic is None or runtime.kafka is None:
-        why = "it writes no topic" if node.topic is None else "topics are directories here, and hold Parquet"
+        why = "it writes no topic" if node.topic is None else "topics are local directories here, and hold Parquet"
         params = {"field": "schema"}
-        yield Diagnostic("no-effect", f"this changes nothing: {why}", origin, path, None, Severity.INFO, params)
+        yield Diagnostic("no-effect", f"this has no effect: {why}", origin, path, None, Severity.INFO, params)
     elif declared.value.is_avro:
         yield from _avro_problems(declared, node, runtime)
     elif declared.value.schema_.compatibility is not None:
-        text = "this changes nothing: records in JSON have no schema in a registry"
+        text = "this has no effect: records in JSON have no schema in a registry"
         hint = "add `format: avro`, or leave it out"
         place = ("schema", "compatibility")
         params = {"field": "schema.compatibility"}

@@ -1,4 +1,4 @@
-"""How the rows of a node come: rows only, or changes by key; and what that asks of the models that read it."""
+"""The changelog mode of a node (append-only, or changes by key) and what it requires of its readers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ from penstock.sql.stateful.stages import Flow
 
 
 def node_flow(node: Node) -> Flow:
-    """What a query that reads the node is told about its rows."""
+    """The flow of the node, for a query that reads it."""
     columns = None if node.columns is None else tuple(c.name for c in node.columns)
     times = frozenset({node.event_time.column.casefold()} if node.event_time else ())
     written = node.materialized != "virtual_topic"
@@ -34,12 +34,12 @@ def node_flow(node: Node) -> Flow:
 
 
 def is_lookup_table(node: Node) -> bool:
-    """Whether streams look rows up in it, and no rows come from it."""
+    """Whether the node is a lookup table, which emits no rows itself."""
     return isinstance(node.element, Source) and node.element.table is not None
 
 
 def find_change_key(found: QueryAnalysis, declared: tuple[str, ...]) -> tuple[tuple[str, ...], Problem | None]:
-    """The columns that tell what a change is about. Updates without any cannot be told apart."""
+    """The key columns of changes. Updates cannot be applied without them."""
     if found.flow == "rows":
         return (), None
     if found.change_key or declared:
@@ -47,18 +47,18 @@ def find_change_key(found: QueryAnalysis, declared: tuple[str, ...]) -> tuple[tu
     if found.flow == "signed":
         return (), None
     way_out = "select the columns that it groups or partitions by, or give the model a `key`"
-    text = "changes cannot be told apart: the output has no key"
+    text = "the output has changes, but no key to apply them by"
     return (), Problem("sql-unsupported", text, 0, way_out, "changes without a key")
 
 
 def masked_keys(key: tuple[str, ...], masks: Sequence[ColumnMask]) -> list[Problem]:
-    """Masks that give many keys one value, so that changes would overwrite each other."""
+    """Report masks that map different keys to one value, so that changes would overwrite each other."""
     folded = {name.casefold() for name in key}
     way_out = "mask it by `hash` or `tokenize`, or in a model that reads this one"
     return [
         Problem(
             "sql-unsupported",
-            f"`{m.column}` is a key of changes, and `{m.policy}` makes many of them one",
+            f"`{m.column}` is a key of changes, and `{m.policy}` makes different keys equal",
             0,
             way_out,
             m.column,
@@ -69,8 +69,8 @@ def masked_keys(key: tuple[str, ...], masks: Sequence[ColumnMask]) -> list[Probl
 
 
 def unbounded_state(found: QueryAnalysis) -> Iterator[Problem]:
-    """State that nothing takes away."""
+    """Warn about state that grows without limit."""
     for name, offset, way_out in found.unbounded:
-        text = f"the state of {name} grows with every key that ever comes"
-        hint = "let it expire: `advanced.spark.state_ttl_ms`, in milliseconds" + f"; or {way_out}" * bool(way_out)
+        text = f"the state of {name} grows with every new key, without a limit"
+        hint = "set an expiry: `advanced.spark.state_ttl_ms`, in milliseconds" + f"; or {way_out}" * bool(way_out)
         yield Problem("state-unbounded", text, offset, hint, name)

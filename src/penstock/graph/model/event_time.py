@@ -1,4 +1,4 @@
-"""When a row happened: the times that windows are over, and the one that a model hands on."""
+"""Event time of a model: the times of its windows, and of its output."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ ASSUMED_DELAY_MS: Final = written.Watermark().delay_ms
 def window_times(
     read: RenderedModel, found: QueryAnalysis, inputs: Mapping[str, Node]
 ) -> tuple[dict[str, EventTimeColumn], list[Problem], list[Diagnostic]]:
-    """A window is over the event time of an input. If nobody has declared one, the column it names is taken for it."""
+    """The event time of each window over an input. Without a declaration, the column of the window is used."""
     if len(inputs) < len(read.inputs) or not found.sound:
         return {}, [], []
     asked: dict[str, EventTimeColumn] = {}
@@ -55,10 +55,10 @@ def _is_absent(time: EventTimeColumn, columns: Columns | None) -> bool:
 def _window_time(
     window: Window, time: InputColumn, node: Node, asked: EventTimeColumn | None, declared: Collection[str]
 ) -> EventTimeColumn | Problem:
-    """The event time that a window over a column of an input goes by. Another window may have asked for one before."""
+    """The event time of a window over a column of an input. `asked` is the one of an earlier window."""
     if any(mask.column.casefold() == time.name for mask in node.masks):
-        text = f"`{window.column}` is masked in `{node.name}`, so it is no time any more"
-        hint = "leave the mask off, or window before it"
+        text = f"`{window.column}` is masked in `{node.name}`, so it is no longer a time"
+        hint = "remove the mask, or compute the window before it"
         return Problem("window-without-event-time", text, window.offset, hint, window.column)
     if asked is not None:
         return asked if asked.column.casefold() == time.name else _second_time_problem(window, asked)
@@ -75,27 +75,27 @@ def _window_time(
 
 def _assumed_time_warning(read: RenderedModel, window: Window, node: Node, column: str) -> Diagnostic:
     late = f"{ASSUMED_DELAY_MS / 1000:g} s late"
-    text = f"nobody says when a row of `{node.name}` happened; `{column}` is taken, and rows may be {late}"
+    text = f"`{node.name}` declares no event time; `{column}` is used, and rows may be {late}"
     origin, path = read.origin_at(window.offset), f"{read.declared.label}.sql"
     hint, params = _declaration_hint(node, column), {"column": column}
     return Diagnostic("event-time-assumed", text, origin, path, hint, Severity.WARNING, params)
 
 
 def _is_made_in_view(time: InputColumn, node: Node) -> bool:
-    """Whether a column is made in a view: it is never written, so that Spark could take it for a time then."""
+    """Whether a column is computed in a view. It is never written, so Spark cannot use it as event time."""
     found = [o for name, listed in node.column_origins.items() if name.casefold() == time.name for o in listed]
     return node.materialized == "virtual_topic" and [o.way for o in found] != ["same"]
 
 
 def _view_time_problem(window: Window, node: Node) -> Problem:
-    text = f"`{window.column}` is made inside the view `{node.name}`, and is no event time there"
+    text = f"`{window.column}` is computed inside the view `{node.name}`, so it is not an event time"
     hint = f"use the time of the window there (`window_time`, …_ROWTIME), or materialize `{node.name}` as a topic"
     return Problem("window-without-event-time", text, window.offset, hint, window.column)
 
 
 def _second_time_problem(window: Window, asked: EventTimeColumn) -> Problem:
-    text = f"another window of this model is over `{asked.column}`, and an input has one event time in a query"
-    hint = f"use `{asked.column}` here too, or make a model of each window"
+    text = f"another window of this model uses `{asked.column}`, and a query has one event time per input"
+    hint = f"use `{asked.column}` here too, or put each window into its own model"
     return Problem("window-without-event-time", text, window.offset, hint, window.column)
 
 
@@ -106,7 +106,7 @@ def _declaration_hint(node: Node, column: str) -> str:
 
 
 def _missing_time_problem(window: Window, declared: Collection[str]) -> Problem:
-    text = f"a window needs event time, and `{window.column}` is none" if declared else "a window needs event time"
+    text = f"a window needs event time, and `{window.column}` is not one" if declared else "a window needs event time"
     hint = f"use {', '.join(f'`{name}`' for name in sorted(declared))}" if declared else _NO_EVENT_TIME
     return Problem("window-without-event-time", text, window.offset, hint, window.column)
 
@@ -128,9 +128,8 @@ def output_times(
     *,
     view: bool,
 ) -> tuple[list[EventTimeColumn | None], list[Diagnostic]]:
-    """The event times of the output, the first one first: as declared, or those of inputs and of windows over them.
-
-    Of the windows in a view only their time is one.
+    """The event times of the output, the primary one first: as declared, or from inputs and windows. In a view, only
+    the time of a window counts.
     """
     ends = _ENDS[:1] if view else _ENDS
     passed = [*_unchanged_times(found, inputs, masked), *_window_ends(found, inputs, asked, masked, ends)]
@@ -142,7 +141,7 @@ def output_times(
         return ([EventTimeColumn.said(time.column, said) for time in passed] or [None]), []
     names = [c.name for c in columns or ()]
     if columns is not None and said.column not in names:
-        text, hint = f"the model puts out no column `{said.column}`", did_you_mean(said.column, names)
+        text, hint = f"the model has no output column `{said.column}`", did_you_mean(said.column, names)
         origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
         return [first, *passed[1:]], [Diagnostic("event-time-missing", text, origin, path, hint)]
     return [EventTimeColumn.said(said.column, said)], []
@@ -151,7 +150,7 @@ def output_times(
 def _unchanged_times(
     found: QueryAnalysis, inputs: Mapping[str, Node], masked: Collection[str]
 ) -> list[EventTimeColumn]:
-    """The times of inputs that come out unchanged, in the order that they have there."""
+    """The event times of inputs that reach the output unchanged, in the order of the inputs."""
     passed = []
     for name, origins in found.origins.items():
         if name in masked or len(origins) != 1 or origins[0].way != "same" or origins[0].input not in inputs:
@@ -163,7 +162,7 @@ def _unchanged_times(
 
 
 def _delay_by_lag(time: EventTimeColumn, lag: JoinLag, inputs: Mapping[str, Node]) -> EventTimeColumn:
-    """The time of rows that have come out of joins: each may have waited for the latest row of another input."""
+    """The event time of joined rows, with a longer delay: a row may have waited for the latest row of another input."""
     if not lag.joined:
         return time
     slowest_ms = max((t.delay_ms for node in inputs.values() for t in node.times[:1]), default=0)
@@ -178,7 +177,7 @@ def _window_ends(
     masked: Collection[str],
     parts: Sequence[WindowPart],
 ) -> Iterator[EventTimeColumn]:
-    """The outputs that are ends of windows, by the order of parts."""
+    """The outputs that hold the end of a window."""
     ends = [(name, end) for part in parts for name, end in found.window_times.items() if end.part == part]
     for name, end in ends:
         node = inputs.get(end.over.input)
@@ -191,7 +190,7 @@ def _window_ends(
 def unused_lateness(
     elements: Iterable[Declaration[written.Source] | Declaration[written.Model]], graph: Graph
 ) -> Iterator[Diagnostic]:
-    """`allowed_lateness_ms` where no window is that late rows could correct."""
+    """Report `allowed_lateness_ms` where no window can be corrected."""
     for declared in elements:
         said, kind = declared.value.event_time, "source" if isinstance(declared.value, written.Source) else "model"
         own = f"{kind}.{declared.value.name}"
@@ -199,8 +198,8 @@ def unused_lateness(
             continue
         if not any(graph[node_id].corrects for node_id in graph.downstream(own) - {own}):
             place = ("event_time", "allowed_lateness_ms")
-            text = "this changes nothing: no window is over these rows that late ones could correct"
-            hint, params = "it counts for GROUP BY with TUMBLE, HOP or CUMULATE", {"field": "allowed_lateness_ms"}
+            text = "this has no effect: no window over these rows can be corrected by late rows"
+            hint, params = "it applies to GROUP BY with TUMBLE, HOP or CUMULATE", {"field": "allowed_lateness_ms"}
             origin, path = declared.origin_of(*place), declared.label_of(*place)
             yield Diagnostic("no-effect", text, origin, path, hint, Severity.INFO, params)
 

@@ -1,4 +1,4 @@
-"""What is delicate in a model's output, and what of it is covered."""
+"""Classification and masks of a model's output."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, get_args
@@ -26,9 +26,8 @@ def resolve_masks(
     *,
     passes_all: bool,
 ) -> tuple[tuple[ColumnMask, ...], list[Diagnostic]]:
-    """The masks of a model, one for each output that they cover. A mask that names an output wins there.
-
-    One that names a column of an input which is not selected covers nothing.
+    """The masks of a model, one for each output that they apply to. A mask that names an output has priority there. One
+    that names an input column that is not selected applies to nothing.
     """
     read = [None if node.columns is None else {c.name.casefold() for c in node.columns} for node in inputs]
     named: dict[str, ColumnMask] = {}
@@ -40,11 +39,11 @@ def resolve_masks(
         params = {"column": mask.column}
         origin, path = declared.origin_of(*place, "column"), declared.label_of(*place)
         if key in named:
-            text = f"`{mask.column}` has a mask already"
+            text = f"`{mask.column}` already has a mask"
             diagnostics.append(Diagnostic("given-twice", text, origin, path, "keep one of the two", params=params))
             continue
         if columns is None and not passes_all:
-            text = "the columns are not known, so that this mask could be passed by under another name"
+            text = "the columns are not known, so the value could appear under another column name"
             hint = "declare the columns of the sources, or select the columns by name"
             diagnostics.append(Diagnostic("mask-column-missing", text, origin, path, hint, params=params))
             continue
@@ -55,13 +54,13 @@ def resolve_masks(
             close = nearest(mask.column, outputs.values())
             if any(key in names for names in read if names is not None) or (None in read and close is None):
                 continue
-            text = f"nothing that comes out is made from a column `{mask.column}`"
-            hint = f"did you mean `{close}`?" if close else "take the mask out"
+            text = f"no output column is computed from a column `{mask.column}`"
+            hint = f"did you mean `{close}`?" if close else "remove the mask"
             diagnostics.append(Diagnostic("mask-column-missing", text, origin, path, hint, params=params))
         for target in targets:
             spread.setdefault(target.casefold(), _column_mask(mask, target))
         if mask.for_roles:
-            text = "a topic is the same for everybody: the mask is for all, not for these roles only"
+            text = "every reader of a topic gets the same rows: the mask applies to all, not only to these roles"
             path = declared.label_of(*place, "for_roles")
             origin = declared.origin_of(*place, "for_roles")
             diagnostics.append(Diagnostic("no-effect", text, origin, path, severity=Severity.INFO))
@@ -81,10 +80,9 @@ def _declared_masks(declared: Declaration[written.Model]) -> Iterator[tuple[writ
 
 
 def _masked_outputs(name: str, outputs: Mapping[str, str], origins: Mapping[str, Origins]) -> Iterator[str]:
-    """The outputs that a mask of this name covers: that output and plain copies of what it shows.
-
-    If an input has a column of that name, every other output that is this column unchanged; if no output has the name,
-    every output that is made from it.
+    """The outputs that a mask of this name applies to: that output and plain copies of it. If an input has a column of
+    that name, also every output that is this column unchanged; if no output has the name, every output that is computed
+    from it.
     """
     own = origins.get(outputs.get(name, ""), ())
     same = {(o.input, o.name) for o in own if o.way == "same"}
@@ -105,7 +103,7 @@ def _column_mask(mask: written.Mask, column: str) -> ColumnMask:
 def _unmasked_copies(
     declared: Declaration[written.Model], masks: Mapping[str, ColumnMask], origins: Mapping[str, Origins]
 ) -> Iterator[Diagnostic]:
-    """Outputs made from what another output covers."""
+    """Warn about outputs that are computed from a column that is masked in another output."""
     hidden = {
         (shown[0].input, shown[0].name): mask.column
         for mask in reversed(list(masks.values()))
@@ -116,7 +114,7 @@ def _unmasked_copies(
             continue
         for origin in found:
             if origin.way != "counted" and (covered := hidden.get((origin.input, origin.name))):
-                text = f"`{output}` is made from what is masked in `{covered}`, and is not masked itself"
+                text = f"`{output}` is computed from a column that is masked in `{covered}`, but is not masked itself"
                 hint = f"mask `{output}` as well, or leave it out"
                 yield Diagnostic(
                     "mask-incomplete", text, declared.origin_of("security"), declared.label_of("security"), hint,
@@ -129,16 +127,15 @@ def _ineffective_policies(declared: Declaration[written.Model]) -> Iterator[Diag
         if entry.mask is None:
             word = "allow" if entry.allow is not None else "deny"
             place = ("security", "policies", position, word)
-            text = f"`{word}` changes nothing: a topic has no such list; see `access`, or your broker's own"
+            text = f"`{word}` has no effect: a topic has no such list; use `access`, or the ACLs of your broker"
             origin, path = declared.origin_of(*place), declared.label_of(*place)
             yield Diagnostic("no-effect", text, origin, path, severity=Severity.INFO)
 
 
 def masked_names(models: Iterable[Node], inputs: Iterable[Node]) -> tuple[str, ...]:
-    """Columns that nobody may see in what is kept or said of rows of these inputs, which these models read.
-
-    They are those that are masked, and those that the inputs or the models hold in the clear and that are sensitive:
-    by what is said of them, or by what they are made from. Names are folded.
+    """The columns that dead letters and errors hide, for rows of these inputs and these models: masked columns, and
+    unmasked sensitive ones of the inputs or models, by their own classification or by their origin. Names are in lower
+    case.
     """
     models = list(models)
     names = {
@@ -162,9 +159,8 @@ def masked_names(models: Iterable[Node], inputs: Iterable[Node]) -> tuple[str, .
 def classify_outputs(
     model: written.Model, origins: Mapping[str, Origins], inputs: Mapping[str, Node], masks: Sequence[ColumnMask]
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """How delicate each output is, and the outputs in which nothing delicate can be read any more; names are folded.
-
-    An output is as delicate as the most delicate thing it shows, whatever it is called, and never less than is said.
+    """The classification of each output, and the outputs whose sensitive values are masked. Names are in lower case. An
+    output has the highest classification of the columns that it shows, and at least its declared one.
     """
     levels: dict[str, str] = {}
     covered = {mask.column.casefold() for mask in masks}

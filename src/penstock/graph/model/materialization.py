@@ -1,4 +1,4 @@
-"""How a model is materialized, and why."""
+"""Chooses the materialization of a model, and the reason."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -16,7 +16,7 @@ from penstock.sql.types.inference_overrides import MODEL_CALLS
 def choose_materialization(
     model: written.Model, constructs: Sequence[Construct], gateway: bool, *, reads_once: bool
 ) -> tuple[written.Materialized, str]:
-    """The materialization, and the rule that decided it. The first that fits decides."""
+    """The materialization, and the rule that chose it. The first matching rule applies."""
     if model.materialized is not None:
         return model.materialized, "`materialized` is given"
     if model.advanced.connector is not None:
@@ -32,7 +32,7 @@ def choose_materialization(
         why = "asks a model" if all(construct.name in MODEL_CALLS for construct in constructs) else "keeps state"
         return "spark", f"the SQL {why}: {names}"
     if model.sql is None:
-        return "topic", "neither SQL nor `from`: a topic that others fill"
+        return "topic", "neither SQL nor `from`: a topic that others write"
     if gateway and reads_once:
         return "virtual_topic", "the SQL keeps no state, and there is a gateway"
     if gateway:
@@ -43,13 +43,13 @@ def choose_materialization(
 def foreign_connector(
     model: written.Model, materialized: str | None, connect: ConnectClusters | None
 ) -> written.ModelConnector | None:
-    """The connector of a sink, if it is one of Kafka Connect and not of ours."""
+    """The connector of a sink, if it belongs to Kafka Connect."""
     connector = model.advanced.connector
     return connector if materialized == "sink" and connector is not None and connector.is_foreign(connect) else None
 
 
 def _nearest_sink(type_: str) -> str | None:
-    """The sink of ours that was meant by a type that is none. Connectors of Kafka Connect have longer names."""
+    """The Penstock sink with the nearest name. Connectors of Kafka Connect have longer names."""
     known = registry.types("sink")
     close = nearest(type_, known) if type_ not in known else None
     return close if close is not None and SequenceMatcher(None, type_, close).ratio() >= _SLIP else None
@@ -61,7 +61,7 @@ _SLIP: Final = 0.85
 def placement_notes(
     declared: Declaration[written.Model], materialized: written.Materialized, gateway: bool
 ) -> list[Diagnostic]:
-    """What is to be said about where a model's rows go."""
+    """Diagnostics about the materialization and connector of a model."""
     connector = declared.value.advanced.connector
     path = declared.label_of("advanced", "connector")
     notes: list[Diagnostic] = []
@@ -74,7 +74,7 @@ def placement_notes(
         origin = declared.origin_of("advanced", "connector")
         notes.append(Diagnostic("invalid-value", text, origin, path, "write `materialized: sink`, or leave it out"))
     if connector is not None and (near := _nearest_sink(connector.type)) is not None:
-        text = f"`{connector.type}` is none of our sinks, so it is left to Kafka Connect"
+        text = f"Penstock has no sink `{connector.type}`, so Kafka Connect runs it"
         origin = declared.origin_of("advanced", "connector", "type")
         label = declared.label_of("advanced", "connector", "type")
         params = {"value": connector.type}

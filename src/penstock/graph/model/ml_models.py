@@ -1,4 +1,4 @@
-"""Models of machine learning that a model's SQL asks: what they answer, and whether they can be asked at all."""
+"""Machine-learning models that a model's SQL calls: their result types, and whether the calls are valid."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from penstock.sql.types.columns import TYPE_NAMES, spark_type
 
 
 def answer_types(model: written.Model) -> dict[str, str]:
-    """The types that `ml_outputs` declares, by model; without those that are none."""
+    """The valid types that `ml_outputs` declares, by model."""
     found = {name: _struct_type(output) for name, output in model.ml_outputs.items()}
     return {name: kind for name, kind in found.items() if kind is not None}
 
@@ -28,22 +28,22 @@ def _struct_type(output: written.MlOutput) -> str | None:
 
 
 def invalid_calls(calls: Iterable[ModelCall]) -> Iterator[Problem]:
-    """Calls that mean nothing."""
+    """Report calls with invalid arguments."""
     for call in calls:
         hint = f"write {call.function}('{call.model or 'Model'}', column, …)"
         if not call.model:
             text = f"the first argument of {call.function} is the name of a model"
             yield Problem("sql-statement", text, call.offset, hint, call.function)
         elif not call.arguments:
-            text = f"{call.function} gives `{call.model}` nothing to look at"
+            text = f"{call.function} passes no columns to `{call.model}`"
             yield Problem("sql-statement", text, call.offset, hint, call.model)
 
 
 def unavailable_calls(calls: Iterable[ModelCall], known: Collection[str]) -> Iterator[Problem]:
-    """Calls that are sound, but cannot be run here. `known` are the models that `runtime.ml` has."""
+    """Report valid calls that cannot run here. `known` are the models of `runtime.ml`."""
     for call in calls:
         if call.as_table:
-            text = f"{call.function} cannot run as a table"
+            text = f"{call.function} cannot be used as a table function"
             hint = f"call it in the SELECT: {call.function}('{call.model}', …) AS prediction"
             yield Problem("sql-unsupported", text, call.offset, hint, call.function)
         elif call.model and call.model not in known:
@@ -55,7 +55,7 @@ def unavailable_calls(calls: Iterable[ModelCall], known: Collection[str]) -> Ite
 
 
 def output_notes(declared: Declaration[written.Model], calls: Collection[ModelCall]) -> Iterator[Diagnostic]:
-    """What is wrong with `ml_outputs`: types that are none, and models that the SQL does not ask."""
+    """Report invalid types in `ml_outputs`, and models that the SQL does not call."""
     asked = {call.model for call in calls}
     for name, output in declared.value.ml_outputs.items():
         for position, column in enumerate(output.columns):
@@ -66,13 +66,13 @@ def output_notes(declared: Declaration[written.Model], calls: Collection[ModelCa
                 origin, path = declared.origin_of(*place), declared.label_of(*place)
                 yield Diagnostic("unknown-column-type", text, origin, path, hint)
         if asked and name not in asked:
-            text, hint = f"the SQL asks no model `{name}`", did_you_mean(name, asked, otherwise="it asks")
+            text, hint = f"the SQL calls no model `{name}`", did_you_mean(name, asked, otherwise="it asks")
             origin, path = declared.document.origin(*declared.path, "ml_outputs", name, key=True), declared.label
             yield Diagnostic("no-effect", text, origin, f"{path}.ml_outputs.{name}", hint, Severity.WARNING)
 
 
 def _type_steps(declared: Declaration[written.Model], name: str, position: int, column: str) -> tuple[PathStep, ...]:
-    """Where the type of an answer's column was written: there is a short form and a long one."""
+    """The path of a result column's type, in the short or the long form."""
     is_long = "columns" in declared.raw["ml_outputs"][name]
     return ("ml_outputs", name, "columns", position, "type") if is_long else ("ml_outputs", name, column)
 
@@ -83,7 +83,7 @@ _CHUNK: Final = 1 << 20
 
 
 def model_files(project: Project, root: Path) -> tuple[Mapping[str, str], list[Diagnostic]]:
-    """What the files of `runtime.ml` hold, as a digest by model; those that are not there are pointed out."""
+    """The digest of each model file of `runtime.ml`, and warnings about missing files."""
     digests: dict[str, str] = {}
     notes: list[Diagnostic] = []
     if not isinstance(project, StreamProject):
@@ -96,7 +96,7 @@ def model_files(project: Project, root: Path) -> tuple[Mapping[str, str], list[D
             place = ("ml", "models", name, "path")
             text = f"`{model.path}` cannot be read: {error.strerror}"
             origin, path = runtime.origin_of(*place), runtime.label_of(*place)
-            hint = "the path begins at the directory of the project"
+            hint = "the path is relative to the directory of the project"
             notes.append(Diagnostic("ml-model-missing", text, origin, path, hint, Severity.WARNING, {"model": name}))
     return digests, notes
 

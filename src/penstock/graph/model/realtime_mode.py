@@ -1,8 +1,6 @@
-"""Which queries Spark's real-time mode takes, and its asynchronous progress, and why they do not take the others.
-
-Spark 4.2 has a list of what its real-time mode takes: Kafka as source and sink, and operators that keep no state, move
-no rows between tasks and run in the JVM. Anything else ends the query when it starts. Asynchronous progress is for
-Kafka as sink, and for queries without state.
+"""Which queries can use Spark's real-time mode and asynchronous progress, and why others cannot. The real-time mode of
+Spark 4.2 accepts Kafka as source and sink, and operators without state, shuffle or Python. Anything else ends the query
+when it starts. Asynchronous progress is for Kafka as sink, and for queries without state.
 """
 
 from collections import Counter
@@ -24,7 +22,7 @@ _ASYNC_PLACE: Final = ("advanced", "spark", "async_progress")
 
 
 def realtime_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
-    """Every reason why the query of a model cannot run in real-time mode; `kafka` is whether topics are Kafka's.
+    """Every reason why the query of a model cannot run in real-time mode. `kafka` says whether topics are in Kafka.
 
     Views that the query reads are part of it.
     """
@@ -32,10 +30,10 @@ def realtime_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) ->
 
 
 def async_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
-    """Every reason why the progress of a model's query cannot be kept while it goes on."""
+    """Every reason why a model's query cannot use asynchronous progress."""
     assert isinstance(node.element, written.Model)
     realtime = node.element.advanced.spark.trigger == "realtime"
-    own = ("real-time mode keeps progress in a way of its own",) if realtime else ()
+    own = ("real-time mode commits its progress in its own way",) if realtime else ()
     within = list(_query_nodes(node, nodes))
     return (*_system_obstacles(node, kafka=kafka), *own, *_state_obstacles(within), *_lookup_obstacles(within, nodes))
 
@@ -44,7 +42,7 @@ def _system_obstacles(node: Node, *, kafka: bool) -> Iterator[str]:
     if not kafka:
         yield "its topics are directories, and only those of Kafka can be read and written so"
     if isinstance(node.element, written.Model) and not node.has_topic and node.element.advanced.connector:
-        yield f"it writes with `{node.element.advanced.connector.type}`, and not into a topic"
+        yield f"it writes with `{node.element.advanced.connector.type}`, not to a topic"
 
 
 def _state_obstacles(within: Iterable[Node]) -> Iterator[str]:
@@ -55,7 +53,7 @@ def _state_obstacles(within: Iterable[Node]) -> Iterator[str]:
 def _lookup_obstacles(within: Iterable[Node], nodes: Mapping[str, Node]) -> Iterator[str]:
     for name in dict.fromkeys(name for part in within for name in _read_names(part)):
         if (read := nodes.get(name)) is not None and is_lookup_table(read):
-            yield f"it looks rows up in `{read.name}`, which is looked at before each batch"
+            yield f"it looks rows up in `{read.name}`, which is loaded before each batch"
 
 
 def _realtime_reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
@@ -68,18 +66,18 @@ def _realtime_reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> 
     yield from _state_obstacles(within)
     yield from _lookup_obstacles(within, nodes)
     if any(part.asks for part in within):
-        yield "it asks a model of machine learning, which runs in Python"
+        yield "it calls a machine-learning model, which runs in Python"
     reads = Counter(name for part in within for name in _read_names(part) if not _is_view(nodes.get(name)))
     for name in (name for name, count in reads.items() if count > 1):
         yield f"it reads `{name.partition('.')[2]}` more than once"
 
 
 def trigger_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """What is to be said about a model's trigger."""
+    """Diagnostics about a model's trigger."""
     origin, path = declared.origin_of(*_PLACE), declared.label_of(*_PLACE)
     if reasons:
         text = f"`{node.name}` cannot run in real-time mode: {'; '.join(reasons)}"
-        hint = "leave `trigger` out to run as fast as batches go"
+        hint = "remove `trigger` to run batches as fast as possible"
         yield Diagnostic("realtime-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
     if _is_view(node) and declared.value.advanced.spark.trigger is not None:
         text, hint = "a view has no query of its own", "set it on the models that read it"
@@ -87,19 +85,19 @@ def trigger_notes(declared: Declaration[written.Model], node: Node, reasons: tup
 
 
 def async_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """What is to be said about progress that is to be kept while a model's query goes on."""
+    """Diagnostics about asynchronous progress of a model."""
     origin, path = declared.origin_of(*_ASYNC_PLACE), declared.label_of(*_ASYNC_PLACE)
     if _is_view(node):
         text, hint = "a view has no query of its own", "set it on the models that read it"
         yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "async_progress"})
     elif reasons:
-        text = f"the progress of `{node.name}` cannot be kept while it goes on: {'; '.join(reasons)}"
-        hint = "leave `async_progress` out: progress is kept after every batch"
+        text = f"`{node.name}` cannot use asynchronous progress: {'; '.join(reasons)}"
+        hint = "remove `async_progress`: progress is then committed after every batch"
         yield Diagnostic("async-progress-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
 
 
 def _query_nodes(node: Node, nodes: Mapping[str, Node]) -> Iterator[Node]:
-    """The model and the views that are part of its query, as often as they are read."""
+    """The model and the views in its query, as often as they are read."""
     yield node
     for name in _read_names(node):
         if (read := nodes.get(name)) is not None and _is_view(read):

@@ -1,4 +1,4 @@
-"""A model between reading and linking."""
+"""A model between parsing and linking."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from penstock.project.validation.declaration import Declaration
 
 @dataclass(frozen=True, slots=True)
 class RenderedModel:
-    """A model whose template was rendered: what it refers to, and its SQL if there is any to go on with."""
+    """A model with its rendered template: its references, and its SQL if it could be parsed."""
 
     declared: Declaration[written.Model]
     inputs: tuple[str, ...]
@@ -21,6 +21,6 @@ class RenderedModel:
         return self.rendered.sql if self.rendered is not None and not self.rendered.problems else None
 
     def origin_at(self, offset: int) -> Origin:
-        """Where a place of the rendered SQL was written."""
+        """The position in the file of an offset in the rendered SQL."""
         assert self.rendered is not None
         return self.declared.origin_inside("sql", self.rendered.written(offset))

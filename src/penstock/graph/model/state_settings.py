@@ -1,4 +1,4 @@
-"""What is to be said about the settings of a model's state: how long it is kept, and where."""
+"""Checks the state settings of a model: TTL and backend."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,19 +10,20 @@ from penstock.project.validation.declaration import Declaration
 from penstock.sql.analyze.analysis import QueryAnalysis
 
 SHORT_MS: Final = 1000
-"""Batches come about once a second: state that is kept for less is as good as none."""
+"""Batches run about once a second, so a shorter TTL keeps nothing."""
 _JOB: Final = ("advanced", "spark")
 
 
 def state_notes(declared: Declaration[written.Model], node: Node, found: QueryAnalysis) -> Iterator[Diagnostic]:
-    """Settings without effect, and one that is hardly meant. A query that cannot run is told so elsewhere."""
+    """Report settings without effect, and a TTL that is probably a mistake. Other checks report queries that cannot
+    run."""
     if not found.sound or found.problems or node.hindrances:
         return
     job = declared.value.advanced.spark
     if job.state_ttl_ms is not None and not found.keyed:
-        why = "state of a window, or of a join within a time, goes by the watermark"
-        text = f"this changes nothing: {why if node.stateful else 'the query keeps no state'}"
-        yield _note(declared, "state_ttl_ms", "no-effect", text, "take it out", Severity.INFO)
+        why = "the watermark expires the state of windows and of joins within a time"
+        text = f"this has no effect: {why if node.stateful else 'the query keeps no state'}"
+        yield _note(declared, "state_ttl_ms", "no-effect", text, "remove it", Severity.INFO)
     elif job.state_ttl_ms is not None and job.state_ttl_ms < SHORT_MS:
         text = f"state is kept for {job.state_ttl_ms} ms only"
         hint = "the number is in milliseconds: 3600000 is an hour"
@@ -33,8 +34,8 @@ def state_notes(declared: Declaration[written.Model], node: Node, found: QueryAn
             text, hint = "a view has no query of its own", "set it on the models that read it"
             yield _note(declared, field, "no-effect", text, hint, Severity.WARNING)
     if node.keyed and not is_view and job.state_backend == "hashmap":
-        text = "the state of this query can only be kept in RocksDB, and is kept there"
-        yield _note(declared, "state_backend", "no-effect", text, "write `rocksdb`, or take it out", Severity.WARNING)
+        text = "this query always keeps its state in RocksDB"
+        yield _note(declared, "state_backend", "no-effect", text, "write `rocksdb`, or remove it", Severity.WARNING)
 
 
 def _note(

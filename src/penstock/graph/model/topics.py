@@ -1,4 +1,4 @@
-"""The topics of a project: what they may be called, and who writes them."""
+"""Checks the topics of a project: names and writers."""
 
 import re
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ def check_topic_name(declared: TopicElement) -> list[Diagnostic]:
     name, field = declared.value.topic, _naming_field(declared)
     if re.fullmatch(TOPIC_NAME, name):
         return []
-    text = f"`{name}` cannot be a topic"
+    text = f"`{name}` is not a valid topic name"
     path = ".".join([declared.label, *field])
     return [Diagnostic("invalid-value", text, declared.origin_of(*field), path, NAME_HINT)]
 
 
 def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Diagnostic]:
-    """A topic has one writer: a model, or somebody outside."""
+    """Report topics with several writers."""
     writers: dict[str, TopicElement] = {}
     for source in project.sources:
         writers.setdefault(source.value.topic, source)
@@ -36,7 +36,7 @@ def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Dia
             continue
         topic, field = node.topic.name, _naming_field(model)
         if (first := writers.setdefault(topic, model)) is not model:
-            text = f"the topic `{topic}` is written by {first.label} already"
+            text = f"the topic `{topic}` is already written by {first.label}"
             hint = "give it another name with `advanced: {topic: {name: …}}`"
             path = ".".join([model.label, *field])
             params = {"name": topic}
@@ -45,7 +45,7 @@ def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Dia
 
 
 def schema_clashes(project: StreamProject) -> list[Diagnostic]:
-    """A subject has one schema."""
+    """Report subjects with several schemas."""
     first: dict[str, Declaration[written.Source]] = {}
     clashes = []
     for source in project.sources:
@@ -62,7 +62,7 @@ def schema_clashes(project: StreamProject) -> list[Diagnostic]:
 
 
 def topic_settings(model: written.Model, defaults: written.Defaults) -> TopicSettings:
-    """The topic of a model; what it does not say comes from the defaults for models, then from those for topics."""
+    """The topic settings of a model; then of the defaults for models; then of those for topics."""
     own, weaker, weakest = model.advanced.topic, defaults.models.topic, defaults.topic
 
     def first(*values: int | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Event time that a model declares although it is a view: where it can be read from."""
+"""Event time that a view declares."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ from penstock.sql.rewrite.translate import needs_time
 
 
 def is_computed_time(node: Node, column: str) -> bool:
-    """Whether a view makes a column itself, and it is no end of a window."""
+    """Whether a view computes a column, and it is not the end of a window."""
     found = [o for name, listed in node.column_origins.items() if name.casefold() == column.casefold() for o in listed]
     passed = [origin.way for origin in found] == ["same"]
     return node.materialized == "virtual_topic" and node.query is not None and not passed and not _has_window(node)
@@ -24,7 +24,8 @@ def _has_window(node: Node) -> bool:
 def check_view_time(
     declared: Declaration[written.Model], node: Node, inputs: Mapping[str, Node]
 ) -> Iterator[Diagnostic]:
-    """An event time that a view computes from more than the rows of one topic: Spark cannot watch it there."""
+    """Report an event time that a view computes from more than the rows of one topic: Spark cannot put a watermark on
+    it."""
     said = declared.value.event_time
     if said is None or said.column is None or not is_computed_time(node, said.column):
         return

@@ -1,4 +1,4 @@
-"""Virtual topics of a gateway: what it is told to make of the topic below, and what it cannot be told."""
+"""Virtual topics of a gateway: their definition, and what a gateway does not support."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,9 +23,8 @@ from penstock.sql.types.columns import Columns
 
 @dataclass(frozen=True, slots=True)
 class VirtualTopicPlan:
-    """The topic that holds the records, what is taken of them, and the outputs that are masked.
-
-    `with_schema` tells records that are read with the schema of a registry.
+    """The underlying topic, the selection of its records, and the masked outputs. `with_schema` says whether the
+    records need a schema of the registry.
     """
 
     physical: Node
@@ -36,7 +35,8 @@ class VirtualTopicPlan:
 
 
 def virtual_topic(node: Node, nodes: Mapping[str, Node]) -> VirtualTopicPlan | None:
-    """A virtual topic that reads another one is put on the same topic: a gateway cannot chain them."""
+    """The definition of a virtual topic. One that reads another one uses the same underlying topic, because a gateway
+    cannot chain them."""
     if len(node.inputs) != 1 or node.inputs[0] not in nodes:
         return None
     below = nodes[node.inputs[0]]
@@ -59,7 +59,7 @@ def virtual_topic(node: Node, nodes: Mapping[str, Node]) -> VirtualTopicPlan | N
 
 
 def _stored_columns(node: Node) -> Columns | None:
-    """The columns that stand in the records: the clock's do not."""
+    """The columns of the records, without processing-time columns."""
     clocks = node_flow(node).clocks
     return node.columns and tuple(c for c in node.columns if c.name.casefold() not in clocks)
 
@@ -72,7 +72,7 @@ def _has_schema(node: Node) -> bool:
 def gateway_limits(
     read: RenderedModel, node: Node, nodes: Mapping[str, Node], columns: Columns | None
 ) -> Iterator[Diagnostic]:
-    """What a gateway cannot do for a virtual topic of it. `columns` are those of the model before its masks."""
+    """Report what a gateway cannot do for this model. `columns` are those before its masks."""
     declared = read.declared
     found = virtual_topic(node, nodes)
     if (text := _unreadable_reason(node, nodes)) is not None:
@@ -86,21 +86,21 @@ def gateway_limits(
         origin, path = declared.origin_of("security"), declared.label_of("security")
         params = {"subject": mask.column}
         if mask.policy != "redact":
-            text = f"the gateway cannot mask `{mask.column}` by `{mask.policy}`: it knows how to redact"
+            text = f"the gateway cannot mask `{mask.column}` by `{mask.policy}`: it can only redact"
             hint = f"write `policy: redact`, or {WAY_OUT.removeprefix('write ')}"
             yield Diagnostic("gateway-unsupported", text, origin, path, hint, params=params)
         elif kind not in (None, "STRING"):
-            text = f"the gateway masks texts, and `{mask.column}` is {kind}"
+            text = f"the gateway masks only texts, and `{mask.column}` is {kind}"
             yield Diagnostic("gateway-unsupported", text, origin, path, WAY_OUT, params=params)
     yield from _check_name(declared)
     yield from _ineffective_fields(declared)
 
 
-_INFERRED: Final = "with a gateway, SQL that keeps no state is a virtual topic if nothing else is said"
+_INFERRED: Final = "with a gateway, a model without state is a virtual topic by default"
 
 
 def _unreadable_reason(node: Node, nodes: Mapping[str, Node]) -> str | None:
-    """Why there are no records that a gateway could read."""
+    """Why a gateway cannot read the records."""
     if len(node.inputs) != 1:
         return f"a virtual topic reads one topic, and this one {'several' if node.inputs else 'none'}"
     below = nodes.get(node.inputs[0])
@@ -117,20 +117,20 @@ def _ineffective_fields(declared: Declaration[written.Model]) -> Iterator[Diagno
     virtual = declared.value.gateway.virtual_topic if declared.value.gateway else None
     if virtual is not None and virtual.compression is not None:
         place = ("gateway", "virtual_topic", "compression")
-        text = "this changes nothing: records are stored in the topic below, and compressed as they are there"
+        text = "this has no effect: records are stored in the topic below, and compressed as they are there"
         origin, path = declared.origin_of(*place), declared.label_of(*place)
         yield Diagnostic("no-effect", text, origin, path, severity=Severity.INFO)
 
 
 def _check_name(declared: Declaration[written.Model]) -> Iterator[Diagnostic]:
     if not re.fullmatch(TOPIC_NAME, declared.value.virtual_topic):
-        text = f"`{declared.value.virtual_topic}` cannot be a topic"
+        text = f"`{declared.value.virtual_topic}` is not a valid topic name"
         field = _naming_field(declared)
         yield Diagnostic("invalid-value", text, declared.origin_of(*field), declared.label_of(*field), NAME_HINT)
 
 
 def virtual_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> Iterator[Diagnostic]:
-    """A virtual topic must not hide another topic."""
+    """Report virtual topics that would hide another topic."""
     taken = {source.value.topic: source.label for source in project.sources}
     topics = {m.label: node.topic for m in project.models if (node := nodes.get(f"model.{m.value.name}"))}
     taken |= {topic.name: label for label, topic in topics.items() if topic is not None}
@@ -140,7 +140,7 @@ def virtual_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> Iterat
             continue
         name, field = model.value.virtual_topic, _naming_field(model)
         if (first := taken.setdefault(name, model.label)) != model.label:
-            text = f"the topic `{name}` is that of {first} already"
+            text = f"the topic `{name}` is already the topic of {first}"
             hint = "give it another name with `gateway: {virtual_topic: …}`"
             origin, path = model.origin_of(*field), model.label_of(*field)
             yield Diagnostic("duplicate-name", text, origin, path, hint, params={"name": name})

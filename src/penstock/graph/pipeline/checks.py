@@ -1,4 +1,4 @@
-"""What is asked of a pipeline as a whole, once its nodes are linked: keys, readers, ends, types."""
+"""Checks a linked pipeline as a whole: keys, consumers, bounded sources, types."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -15,7 +15,7 @@ from penstock.project.validation.declaration import Declaration
 
 
 def check_pipeline(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
-    """What is wrong with nodes that are all right by themselves."""
+    """The diagnostics that need several nodes."""
     written: dict[str, Declaration[Any]] = {**pipeline.sources, **pipeline.transforms, **pipeline.sinks}
     open_keys = _undecided_keys(graph)
     yield from _unbounded_sources(pipeline)
@@ -30,7 +30,7 @@ def check_pipeline(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
 
 
 def find_orphans(graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
-    """Sources and transforms that nothing reads, in one sentence at the first of them."""
+    """Report sources and transforms without a consumer, in one diagnostic at the first of them."""
     written: dict[str, Declaration[Any]] = {**pipeline.sources, **pipeline.transforms}
     unread = [id for id, readers in graph.consumers().items() if not readers and graph[id].kind != "sink"]
     names = [graph[node_id].name for node_id in unread]
@@ -41,12 +41,12 @@ def find_orphans(graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
             " Remove them or connect them to a transform or sink."
         )
         first = written[names[0]]
-        places = "; ".join(f"`{name}` stands at {written[name].origin}" for name in names[1:])
+        places = "; ".join(f"`{name}` is at {written[name].origin}" for name in names[1:])
         yield Diagnostic("no-consumer", text, first.origin, first.label, places or None, params={"name": listed})
 
 
 def name_affected_sinks(found: Iterable[Diagnostic], graph: Graph) -> Iterator[Diagnostic]:
-    """The diagnostics; those of types in SQL say which sinks would not get their rows."""
+    """Add the affected sinks to type errors in SQL."""
     by_path = {f"transforms.{n.name}.sql": n for n in graph.nodes.values() if n.kind == "transform"}
     for diagnostic in found:
         node = by_path.get(diagnostic.path)
@@ -61,7 +61,7 @@ def name_affected_sinks(found: Iterable[Diagnostic], graph: Graph) -> Iterator[D
 
 
 def _undecided_keys(graph: Graph) -> frozenset[str]:
-    """The nodes without a key that may have one once the systems are asked that their rows come from."""
+    """The nodes without a key that may get one when their systems are asked."""
     found: set[str] = set()
     for node in graph.nodes.values():  # whatever reads stands behind what it reads
         element = node.element.live if isinstance(node.element, Source) else None
@@ -72,7 +72,7 @@ def _undecided_keys(graph: Graph) -> frozenset[str]:
 
 
 def _find_feedback(pipeline: Pipeline) -> Iterator[Diagnostic]:
-    """Files that a sink writes where a source looks for files of their kind come back for ever."""
+    """Report a sink that writes into the directory that a source reads: its rows would come back."""
     for name, sink in pipeline.sinks.items():
         for other, source in pipeline.sources.items():
             if not (isinstance(sink.value, FileSink) and isinstance(source.value, FileSource)):
@@ -85,7 +85,7 @@ def _find_feedback(pipeline: Pipeline) -> Iterator[Diagnostic]:
 
 
 def _unbounded_sources(pipeline: Pipeline) -> Iterator[Diagnostic]:
-    """A job must come to an end, and so must all of its sources."""
+    """Report unbounded sources in job mode."""
     for name, declared in pipeline.sources.items():
         if pipeline.settings.job_mode and not declared.value.ends_as_job:
             text = (
@@ -98,7 +98,7 @@ def _unbounded_sources(pipeline: Pipeline) -> Iterator[Diagnostic]:
 
 
 def _missing_sink_keys(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
-    """Sinks that need a key, and have none from anywhere."""
+    """Report sinks that need a key and have none."""
     for name, declared in pipeline.sinks.items():
         node, wanted = graph[f"sink.{name}"], declared.value.wants_key
         if wanted is not None and not node.key and node.inputs and node.id not in open_keys:
@@ -108,7 +108,7 @@ def _missing_sink_keys(pipeline: Pipeline, graph: Graph, open_keys: Collection[s
 
 
 def _missing_event_time(node: Node, declared: Declaration[Any]) -> Iterator[Diagnostic]:
-    """A column that is to tell when rows happened, and that they do not have, as far as that is known."""
+    """Report an event-time column that the known columns do not have."""
     telemetry = declared.value.telemetry
     named = telemetry.event_time.column if telemetry is not None and telemetry.event_time is not None else None
     present = [column.name for column in node.columns or ()]
@@ -120,19 +120,21 @@ def _missing_event_time(node: Node, declared: Declaration[Any]) -> Iterator[Diag
 
 
 def _missing_transform_keys(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
-    """Transforms that leave their key to what they read, and get none from there."""
+    """Report transforms that inherit their key from inputs without a key."""
     for node in graph.nodes.values():
         if node.kind == "transform" and not node.key and node.inputs and node.id not in open_keys:
             declared, params = pipeline.transforms[node.name], {"field": "primary_key"}
-            text, hint = "this field is required: there is no key that its rows still have", "add `primary_key: …`"
+            text, hint = (
+                "this field is required: none of the keys of its inputs is in its output",
+                "add `primary_key: …`",
+            )
             label, origin = declared.label_of("primary_key"), declared.origin_of("primary_key")
             yield Diagnostic("missing-field", text, origin, label, hint, params=params)
 
 
 def _missing_node_key(node: Node, declared: Declaration[Any], *, enforced: bool, is_open: bool) -> Iterator[Diagnostic]:
-    """A node without a primary key, if every node must have one; else a sink that would do more with one.
-
-    One whose key is not known yet is only pointed out.
+    """Report a node without a primary key if every node must have one; else a sink that would upsert with one. If the
+    key is not known yet, it is only a note.
     """
     needs_it = isinstance(node.element, Sink) and node.element.wants_key is not None
     misses_it = isinstance(node.element, Sink) and node.element.keyed and not needs_it
@@ -147,7 +149,7 @@ def _missing_node_key(node: Node, declared: Declaration[Any], *, enforced: bool,
         return
     elif node.inputs:
         text = f"Cannot propagate primary key to {node.kind} '{node.name}': nothing that it reads has one"
-        text += "" if enforced else ", so rows are only added: a log of changes"
+        text += "" if enforced else ", so rows are only appended: a log of changes"
         hint = "add `primary_key: …` to it, or to what it reads"
     else:
         return  # what it reads is not there, which is said already

@@ -1,4 +1,4 @@
-"""Whether the phases of a hybrid source go together, as far as their columns are known, and what they say in vain."""
+"""Checks the phases of a hybrid source: columns that do not match, and fields without effect."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from penstock.sql.types.columns import Columns
 def phase_mismatches(
     declared: Declaration[Any], columns: Columns | None, schemas: Mapping[str, Columns]
 ) -> Iterator[Diagnostic]:
-    """What is wrong with the phases of a source with these columns."""
+    """Report phases that do not match these columns of the source."""
     source = declared.value
     assert isinstance(source, HybridSource)
     yield from _ineffective_fields(declared, source)
@@ -36,6 +36,6 @@ def _ineffective_fields(declared: Declaration[Any], source: HybridSource) -> Ite
         for field, why in phase.inert.items():
             if field in phase.model_fields_set:
                 where = (*steps, field)
-                text, label = f"this changes nothing: {why}", declared.label_of(*where)
+                text, label = f"this has no effect: {why}", declared.label_of(*where)
                 origin, params = declared.origin_of(*where), {"field": field}
                 yield Diagnostic("no-effect", text, origin, label, None, Severity.INFO, params)

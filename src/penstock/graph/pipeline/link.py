@@ -104,17 +104,17 @@ def _link_source(
 
 
 def _name_clashes(declared: Declaration[Source], node: Node) -> Iterator[Diagnostic]:
-    """Columns of files that cannot be told apart. Other sources may read only those that somebody asks for."""
+    """Report columns of files whose names clash. Other sources may read only the columns that are used."""
     names = [column.name for column in node.columns or ()]
     if declared.value.has_files and (wrong := invalid_names_error(names, f"`{node.name}`", declared.value.renaming)):
         yield Diagnostic(wrong.code, wrong.message, declared.origin, declared.label, wrong.hint)
 
 
 def _ineffective_fields(declared: Declaration[PipelineNode]) -> Iterator[Diagnostic]:
-    """Fields that were written, and change nothing."""
+    """Report fields without effect."""
     for field, why in inert_fields(type(declared.value)).items():
         if declared.has_field(field):
-            text, path = f"this changes nothing: {why}", declared.label_of(field)
+            text, path = f"this has no effect: {why}", declared.label_of(field)
             params = {"field": field}
             yield Diagnostic("no-effect", text, declared.origin_of(field), path, None, Severity.INFO, params)
 
@@ -125,7 +125,7 @@ _ROWS: Final = "SELECT * FROM rows_ WHERE "
 def _filter_condition(
     node_id: str, declared: Declaration[Source], columns: Columns | None
 ) -> tuple[str | None, list[Diagnostic]]:
-    """What rows of a source must meet, in Spark SQL, and what is wrong with that."""
+    """The filter of a source in Spark SQL, and its diagnostics."""
     text, where = declared.value.filter_, declared.value.filter_at
     if text is None:
         return None, []
@@ -148,7 +148,7 @@ def _filter_condition(
 
 
 def _reword_problem(problem: Problem, columns: Columns | None) -> Problem:
-    """The problem in the words of a filter, if it is that its source does not have a column."""
+    """Reword an unknown column as an error of the filter."""
     if problem.code != "sql-unknown-column" or "has a column" not in problem.message:
         return problem
     close = nearest(problem.subject, [column.name for column in columns or ()])
@@ -202,7 +202,7 @@ def _link_transform(node_id: str, read: _ParsedTransform, nodes: Mapping[str, No
                 "sql-unsupported",
                 f"unsupported plan: {construct.name}",
                 keyword_offset(query, construct.name, construct.offset, construct.word),
-                "a transform projects, filters and unites; put the rest into a project's model",
+                "a transform can project, filter and unite; put the rest into a model of a project",
                 construct.name,
             )
             for construct in stateful_constructs(query)
@@ -236,7 +236,7 @@ def _try_analysis(query: Query, inputs: Mapping[str, Columns | None]) -> OutputA
 
 
 def _inherited_key(inputs: list[Node], columns: Columns | None) -> tuple[str, ...]:
-    """The key of what a transform reads, if that is one key and still there."""
+    """The key of a transform's inputs, if they have one key and the output has its columns."""
     keys = {node.key for node in inputs}
     key = keys.pop() if len(keys) == 1 else ()
     present = None if columns is None else {c.name.casefold() for c in columns}
@@ -277,7 +277,7 @@ def _link_sink(
 
 
 def _missing_columns(declared: Declaration[Sink], node: Node) -> Iterator[Diagnostic]:
-    """Columns that a sink names, and its rows do not have, as far as those are known."""
+    """Report columns that a sink names and its known rows do not have."""
     present = [column.name for column in node.columns or () if column.name != OP]
     for path, name in declared.value.named_columns.items():
         if node.columns is not None and name not in present:

@@ -1,4 +1,4 @@
-"""The rules of a project: each group of them is a module, each rule a few lines that yield what breaks it."""
+"""Governance rules: one module per group. A rule yields its violations."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -17,6 +17,6 @@ RULES = (topic_rules, model_rules, source_rules, exposure_rules, test_rules, sec
 
 
 def check_rules(ruled: RuleContext, today: date) -> Iterator[Diagnostic]:
-    """Everything that breaks a rule and has no leave to, and every waiver that is of no use any more."""
+    """Report violations without a waiver, and waivers without effect."""
     violations: list[Violation] = [violation for rule in RULES for violation in rule(ruled)]
     yield from apply_waivers(violations, ruled, today)

@@ -27,7 +27,7 @@ def _description_rules(ruled: RuleContext, model: Declaration[written.Model]) ->
 
 
 def _test_count_rules(ruled: RuleContext, model: Declaration[written.Model], node: Node) -> Iterator[Violation]:
-    """A test without an assertion tests nothing, and does not count."""
+    """Check the number of tests. A test without an assertion does not count."""
     rules = ruled.rules.models
     count = sum(bool(test.element.assertions) for test in ruled.tests_of(node))
     hint = f"add a test with `model: {model.value.name}` and assertions"
@@ -64,5 +64,5 @@ def _tag_rules(ruled: RuleContext, model: Declaration[written.Model]) -> Iterato
     yield from missing_tags("models.required_tags", model, model.value.tags, rules.required_tags)
     for position, tag in enumerate(model.value.tags):
         if rules.allowed_tags and tag not in rules.allowed_tags:
-            origin, text = model.origin_of("tags", position), f"the tag `{tag}` is not one of those that are used"
+            origin, text = model.origin_of("tags", position), f"the tag `{tag}` is not allowed"
             yield Violation("models.allowed_tags", model, origin, ", ".join(rules.allowed_tags), tag, text)

@@ -1,4 +1,4 @@
-"""Rules for what is delicate."""
+"""Rules for sensitive columns."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def security_rules(ruled: RuleContext) -> Iterator[Violation]:
 def _declared_columns(
     ruled: RuleContext, element: Declaration[written.Source] | Declaration[written.Model], node: Node
 ) -> Iterator[Violation]:
-    """Every column that is declared, and every one that is known and has a telling name."""
+    """The declared columns, and known ones whose name matches a pattern for personal data."""
     rules = ruled.rules.security
     for position, column in enumerate(element.value.columns):
         origin = element.origin_of("columns", position, "name")
@@ -53,7 +53,7 @@ def _declared_columns(
 
 
 def _unmasked_columns(ruled: RuleContext, model: Declaration[written.Model], node: Node) -> Iterator[Violation]:
-    """What leaves the model without a mask, wherever it comes from and whatever it is called by now."""
+    """Report sensitive columns that leave the model without a mask, under any name."""
     rules = ruled.rules.security
     masks = {mask.column.casefold(): mask for mask in node.masks}
     for name, level in node.classification.items():

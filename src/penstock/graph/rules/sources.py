@@ -10,7 +10,7 @@ _WORDS = {"warn": "warning", "error": "error"}
 
 
 def _freshness_steps(source: Declaration[written.Source], word: str) -> tuple[str, ...]:
-    """The field that says how long, in the way it was written."""
+    """The path of the freshness field, in the form that was written."""
     fields = {"warn": ("warn_after", "warn_after_seconds"), "error": ("error_after", "max_lag_seconds")}[word]
     return tuple(field for field in fields if source.has_field("freshness", field))
 

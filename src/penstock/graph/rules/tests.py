@@ -19,5 +19,5 @@ def test_rules(ruled: RuleContext) -> Iterator[Violation]:
             text, expected = "the model has no test of its schema", "a `schema` test"
             yield Violation("tests.require_schema_tests", model, model.origin, expected, "none", text)
         if rules.require_continuous_for_critical and "critical" in model.value.tags and "continuous" not in kinds:
-            text, expected = "a critical model is to be watched all the time", "a `continuous` test"
+            text, expected = "a critical model needs a `continuous` test", "a `continuous` test"
             yield Violation("tests.require_continuous_for_critical", model, model.origin, expected, "none", text)

@@ -21,7 +21,7 @@ def topic_rules(ruled: RuleContext) -> Iterator[Violation]:
 
 
 def _number_rules(ruled: RuleContext, model: Declaration[written.Model], topic: TopicSettings) -> Iterator[Violation]:
-    """What nobody has set counts as 1, as it does for the broker."""
+    """Check numbers of partitions and replicas. A value that is not set counts as 1."""
     rules = ruled.rules.topics
     limits = (
         ("partitions", topic.partitions, rules.min_partitions, rules.max_partitions),
@@ -30,7 +30,7 @@ def _number_rules(ruled: RuleContext, model: Declaration[written.Model], topic: 
     for field, value, least, most in limits:
         actual = 1 if value is None else value
         origin = model.origin_of("advanced", "topic", field) if value is not None else model.origin
-        shown = f"{actual}" if value is not None else "1, because nobody says"
+        shown = f"{actual}" if value is not None else "1, the default"
         where = f"`advanced.topic.{field}`, or `defaults.topic.{field}`"
         low, high = _WORDS[field]
         if least is not None and actual < least:
@@ -53,7 +53,7 @@ def _name_rules(ruled: RuleContext, model: Declaration[written.Model], name: str
     origin = model.origin_of("advanced", "topic", "name") if own else model.origin_of("name")
     hint = "name it with `advanced.topic.name`"
     if rules.naming_pattern is not None and not re.fullmatch(rules.naming_pattern, name):
-        text = f"the topic `{name}` is not named as topics are to be"
+        text = f"the topic `{name}` does not match the naming pattern"
         yield Violation("topics.naming_pattern", model, origin, rules.naming_pattern, name, text, hint)
     for prefix in rules.forbidden_prefixes:
         if name.startswith(prefix):

@@ -1,4 +1,4 @@
-"""What the rules look at, and what they find."""
+"""The input of rules, and their violations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,14 +66,14 @@ class Violation:
 
 
 def missing_field(rule: str, element: Declaration[Any], field: str) -> Violation:
-    """A field that a rule asks for is not there."""
+    """The violation for a missing field."""
     return Violation(
         rule, element, element.origin, f"`{field}`", "nothing", f"`{field}` is missing", f"add `{field}: …`"
     )
 
 
 def missing_texts(group: str, element: Declaration[Any], rules: Any) -> Iterator[Violation]:
-    """A description, or an owner, that the rules of a group ask for and the element does not have."""
+    """The violations for a missing description or owner."""
     for field in ("description", "owner"):
         if getattr(rules, f"require_{field}", False) and not (getattr(element.value, field) or "").strip():
             yield missing_field(f"{group}.require_{field}", element, field)
@@ -82,7 +82,7 @@ def missing_texts(group: str, element: Declaration[Any], rules: Any) -> Iterator
 def missing_tags(
     rule: str, element: Declaration[Any], tags: Sequence[str], required: Sequence[str]
 ) -> Iterator[Violation]:
-    """`tier` is there with `tier`, `tier-1` or `tier:1`."""
+    """The violations for missing tags. `tier` matches `tier`, `tier-1` and `tier:1`."""
     for tag in required:
         if not any(t == tag or (t.startswith((f"{tag}-", f"{tag}:")) and t[len(tag) + 1 :].strip()) for t in tags):
             text = f"the tag `{tag}` is missing"

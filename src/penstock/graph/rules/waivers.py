@@ -1,4 +1,4 @@
-"""Leave to break a rule."""
+"""Waivers: permissions to break a rule."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,11 +11,11 @@ from penstock.project import stream_project as written
 from penstock.project.validation.declaration import Declaration
 
 WARNINGS: Final = ("state-unbounded",)
-"""Warnings that a model may have leave for."""
+"""Warnings that can be waived."""
 
 
 def apply_waivers(violations: list[Violation], ruled: RuleContext, today: date) -> Iterator[Diagnostic]:
-    """Violations, but for those with leave; and waivers that are unknown, over, or of no use."""
+    """Turn waived violations into notes, and report waivers that are unknown, expired or without effect."""
     elements = _elements(ruled)
     used: set[tuple[str, int]] = set()
     for violation in violations:
@@ -39,7 +39,7 @@ def apply_waivers(violations: list[Violation], ruled: RuleContext, today: date) 
 def waive_warnings(
     models: Iterable[Declaration[written.Model]], diagnostics: Sequence[Diagnostic], today: date
 ) -> list[Diagnostic]:
-    """The diagnostics, with warnings that a model has leave for as information; and waivers that are of no use."""
+    """Turn waived warnings into notes, and report waivers without effect."""
     waived: dict[tuple[str, str], written.Waiver] = {}
     found: list[Diagnostic] = []
     for model in models:
@@ -112,11 +112,11 @@ def _useless_waiver(
         )
         yield Diagnostic("unknown-value", text, origin, path, hint, params=params)
     elif _is_over(waiver, today):
-        text = f"this waiver of `{waiver.rule}` held until {waiver.until}"
-        hint = "keep the rule, or give it another day" if used else "take it out"
+        text = f"this waiver of `{waiver.rule}` ended on {waiver.until}"
+        hint = "follow the rule, or set a later day" if used else "remove it"
         yield Diagnostic("waiver-expired", text, origin, path, hint, Severity.WARNING, params)
     elif not used:
         text = (
-            f"the rule `{waiver.rule}` is waived above already" if earlier else f"nothing here breaks `{waiver.rule}`"
+            f"the rule `{waiver.rule}` is already waived above" if earlier else f"nothing here breaks `{waiver.rule}`"
         )
-        yield Diagnostic("waiver-unused", text, origin, path, "take it out", Severity.WARNING, params)
+        yield Diagnostic("waiver-unused", text, origin, path, "remove it", Severity.WARNING, params)

@@ -1,4 +1,4 @@
-"""Who may read whom."""
+"""Checks who may read a model."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
@@ -16,7 +16,7 @@ from penstock.project.validation.declaration import Declaration
 def access_denials(
     project: StreamProject, nodes: Mapping[str, Node], tests: tuple[LinkedTest, ...]
 ) -> Iterator[Diagnostic]:
-    """Every `ref()`, `from`, exposure and test that reads a model which its `access` does not open to it."""
+    """Report every `ref()`, `from`, exposure and test that the `access` of its model does not allow."""
     for model in project.models:
         node = nodes.get(f"model.{model.value.name}")
         for node_id in node.inputs if node else ():
@@ -46,7 +46,7 @@ def access_denials(
 
 
 def _reference_origin(model: Declaration[written.Model], node_id: str, templates: Templates) -> Origin:
-    """Where a model names what it reads."""
+    """The position at which a model names its input."""
     position = next((p for p, reference in enumerate(model.value.from_) if reference.id == node_id), None)
     if position is not None:
         return model.origin_of("from", position)
@@ -59,7 +59,7 @@ AccessReader: TypeAlias = Declaration[written.Model] | Declaration[written.Expos
 
 
 def _denial_reason(target: Node, reader: AccessReader, *, outside: bool) -> str | None:
-    """Who may read a model, if this reader may not."""
+    """Who may read a model, if this reader may not; else None."""
     element = target.element
     if not isinstance(element, written.Model) or element.access is None or element.access.level == "public":
         return None
@@ -86,7 +86,7 @@ def _denial_diagnostic(target: Node, reader: AccessReader, called: str, place: O
     ways = [
         f"set `group: {element.group}` on the reader" if element.group else "",
         "add the reader's group to `access.allowed_groups`" if level == "protected" else "",
-        "let it be `access: protected` with `allowed_groups`" if level == "private" else "",
+        "set `access: protected` with `allowed_groups`" if level == "private" else "",
         "open it with `access: public`",
         "read another model",
     ]

@@ -1,4 +1,4 @@
-"""Values that tests compare columns with: each as a value of the column's type, and refused where it cannot be one."""
+"""Converts the values of tests to the type of the column, and refuses values that do not fit."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ _TRUTH: Final = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class _ComparedColumn:
-    """A place where a test says with what it compares a column."""
+    """A value or list in a test that a column is compared with."""
 
     column: str
     steps: tuple[PathStep, ...]
     values: tuple[Any, ...] = ()
-    """Those of a list; empty where the test needs a number."""
+    """The values of a list; empty where the test needs a number."""
 
 
 def type_test_values(
     declared: Declaration[written.DataTest], columns: Columns | None
 ) -> tuple[written.DataTest, list[Diagnostic]]:
-    """The test with the values of its lists as values of their columns, and what is wrong with them."""
+    """The test with its values converted to the types of their columns, and the diagnostics."""
     assertions, found = [], list[Diagnostic]()
     for place, assertion in enumerate(declared.value.assertions):
         listed: list[Any] | None = None
@@ -54,7 +54,7 @@ def type_test_values(
 def type_check_values(
     declared: Declaration[written.Source] | Declaration[written.Model], columns: Columns | None
 ) -> tuple[dict[tuple[str, int], list[Any]], list[Diagnostic]]:
-    """The values in the lists beside columns, by column and by the place of the check; and what is wrong with them."""
+    """The converted values of column checks, by column and position, and the diagnostics."""
     lists: dict[tuple[str, int], list[Any]] = {}
     found: list[Diagnostic] = []
     for number, column in enumerate(declared.value.columns):
@@ -113,8 +113,8 @@ def _type_list(
 ) -> tuple[list[Any], list[Diagnostic]]:
     texts = [_source_text(declared, compared, place) for place in range(len(compared.values))]
     if None in compared.values:
-        hint = "take it out: rows without a value pass, and `not_null` refuses them; quote it if it is a text"
-        return [], [wrong("null is no value that is compared", hint, "values", compared.values.index(None))]
+        hint = "remove it: rows with NULL pass, and `not_null` rejects them; quote it if it is a text"
+        return [], [wrong("null cannot be compared", hint, "values", compared.values.index(None))]
     if type_ is None:
         return _untyped_values(compared.values, texts), []
     made, found = [], []
@@ -137,7 +137,7 @@ _HINTS: Final[dict[ValueKind, str]] = {
 
 
 def _parse_value(value: Any, text: str, kind: ValueKind | None) -> Any:
-    """A value of a kind; None if it is none."""
+    """The value as that kind, or None if it does not fit."""
     match kind:
         case "text":
             return text
@@ -166,14 +166,14 @@ def _parse_number(value: Any, text: str) -> int | float | Decimal | None:
 
 
 def _untyped_values(values: Sequence[Any], texts: Sequence[str]) -> list[Any]:
-    """Numbers as they are if there are no others; everything else as the text that was written."""
+    """Numbers if all values are numbers; otherwise all values as the text that was written."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return list(values)
     return list(texts)
 
 
 def _source_text(declared: Declaration[Any], compared: _ComparedColumn, place: int) -> str:
-    """A value as it was written: `NO` and not false."""
+    """The text of a value in the document: `NO` and not false."""
     value = compared.values[place]
     if isinstance(value, str):
         return value
@@ -182,7 +182,7 @@ def _source_text(declared: Declaration[Any], compared: _ComparedColumn, place: i
 
 
 def _written_steps(declared: Declaration[Any], steps: tuple[PathStep, ...]) -> tuple[PathStep, ...]:
-    """Where something was written: a single assertion needs no list around it."""
+    """The path of an assertion: a single one needs no list."""
     if steps[:2] == ("assertions", 0) and declared.is_mapping("assertions"):
         return ("assertions", *steps[2:])
     return steps

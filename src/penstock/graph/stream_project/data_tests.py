@@ -1,4 +1,4 @@
-"""Tests of a project: what they look at, and what can be told without any rows."""
+"""Links the tests of a project, and checks what needs no rows."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -37,7 +37,7 @@ def link_data_test(
     known: Collection[str],
     templates: Templates,
 ) -> tuple[LinkedTest | None, list[Diagnostic]]:
-    """A test with the model, or else the source, of the name it gives."""
+    """Link a test to the model, or else the source, that it names."""
     test = declared.value
     diagnostics = list(_ineffective_fields(declared))
     node_id = next((i for i in (f"model.{test.model}", f"source.{test.model}") if i in known), None)
@@ -60,7 +60,7 @@ def link_data_test(
 def column_tests(
     declared: Declaration[written.Source] | Declaration[written.Model], node: Node
 ) -> tuple[list[LinkedTest], list[Diagnostic]]:
-    """The checks that stand beside a column, as tests of their own."""
+    """The checks of columns, as tests."""
     lists, diagnostics = type_check_values(declared, node.columns)
     tests: list[LinkedTest] = []
     for column in declared.value.columns:
@@ -78,7 +78,7 @@ def column_tests(
 
 
 def _wrong_conditions(declared: Declaration[written.DataTest], node: Node) -> Iterator[Diagnostic]:
-    """Conditions that are no SQL, or are not about single rows of the tested model."""
+    """Report conditions that are not SQL, or not about single rows of the tested model."""
     for position, assertion in enumerate(declared.value.assertions):
         custom = assertion.custom_sql
         if custom is None or custom.where is None:
@@ -107,13 +107,13 @@ def _ineffective_fields(declared: Declaration[written.DataTest]) -> Iterator[Dia
         if getattr(test, field) is not None and test.type != "sample":
             text = f"only a `sample` test has a `{field}`"
             origin, path = declared.origin_of(field), declared.label_of(field)
-            yield Diagnostic("no-effect", text, origin, path, "take it out", Severity.WARNING)
+            yield Diagnostic("no-effect", text, origin, path, "remove it", Severity.WARNING)
 
 
 def _unknown_models(
     declared: Declaration[written.DataTest], known: Collection[str], templates: Templates
 ) -> Iterator[Diagnostic]:
-    """Models that an assertion or an action names."""
+    """Report unknown models in assertions and actions."""
     for position, assertion in enumerate(declared.value.assertions):
         other = assertion.foreign_key.ref_model if assertion.foreign_key is not None else None
         if other is not None and not {f"model.{other}", f"source.{other}"} & set(known):
@@ -139,12 +139,12 @@ def _unknown_models(
 
 
 def _bind_model(sql: str, model: str) -> str:
-    """`{{ model }}` in the SQL of a test is the model that it looks at."""
+    """Replace `{{ model }}` in the SQL of a test by the tested model."""
     return _MODEL.sub(lambda _: f'{{{{ ref("{model}") }}}}', sql)
 
 
 def assertion_inputs(test: written.DataTest, templates: Templates) -> list[str]:
-    """The ids of what the assertions of a test read beside the tested model."""
+    """The ids of the nodes that the assertions of a test read besides the tested model."""
     found: list[str] = []
     for assertion in test.assertions:
         if assertion.foreign_key is not None:
@@ -158,7 +158,7 @@ def assertion_inputs(test: written.DataTest, templates: Templates) -> list[str]:
 
 
 def _unknown_keys(declared: Declaration[written.DataTest], nodes: Mapping[str, Node]) -> Iterator[Diagnostic]:
-    """The key of another model must be one of its columns."""
+    """Report foreign keys whose column the other model does not have."""
     for position, assertion in enumerate(declared.value.assertions):
         key = assertion.foreign_key
         other = key and (nodes.get(f"model.{key.ref_model}") or nodes.get(f"source.{key.ref_model}"))
@@ -171,7 +171,8 @@ def _unknown_keys(declared: Declaration[written.DataTest], nodes: Mapping[str, N
 
 
 def _check_columns(declared: Declaration[written.DataTest], node: Node) -> Iterator[Diagnostic]:
-    """Columns that a test names must be there; types that a schema test asks for must be so."""
+    """Report columns that a test names and the model does not have, and types that differ from those of a schema
+    test."""
     columns = node.columns
     if columns is None:
         return
@@ -199,7 +200,7 @@ def _check_columns(declared: Declaration[written.DataTest], node: Node) -> Itera
                 if name.casefold() in untyped or found is None or found.type is None:
                     continue
                 if not _is_kind(found.type, wanted):
-                    text = f"`{name}` is {found.type}, and the test asks for `{wanted}`"
+                    text = f"`{name}` is {found.type}, and the test expects `{wanted}`"
                     yield Diagnostic("contract-broken", text, origin, path, params={"column": name})
 
 

@@ -15,7 +15,7 @@ REFERENCES = (*READS, "produces")
 def exposure_node(
     declared: Declaration[written.Exposure], nodes: Mapping[str, Node], known: Collection[str]
 ) -> tuple[Node, list[Diagnostic]]:
-    """What an exposure consumes or depends on leads to it; what it produces, source or model, comes from it."""
+    """The node of an exposure: `consumes` and `depends_on` are its inputs, `produces` its outputs."""
     exposure = declared.value
     diagnostics: list[Diagnostic] = []
     for section in REFERENCES:

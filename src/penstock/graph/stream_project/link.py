@@ -63,7 +63,7 @@ def link_project(
     for written_test in project.tests:
         test, notes = link_data_test(written_test, nodes, known, project.templates)
         if (taken := next((t for t in tests if t.name == written_test.value.name), None)) is not None:
-            text = f"a check beside a column of `{taken.node.partition('.')[2]}` has this name"
+            text = f"a check of a column of `{taken.node.partition('.')[2]}` already has this name"
             notes.append(Diagnostic("duplicate-name", text, written_test.origin_of("name"), written_test.label))
         tests.extend([test] if test else [])
         diagnostics.extend(notes)

@@ -1,4 +1,4 @@
-"""Models of a project as nodes: what they read, what they put out, how they are materialized."""
+"""Models of a project as nodes: inputs, outputs, materialization."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -76,9 +76,9 @@ def _unused_inputs(
     used = {reference.id for reference in rendered.references}
     for position, reference in enumerate(declared.value.from_):
         if reference.id not in used and reference.id in known:
-            text = f"`{reference.id.partition('.')[2]}` stands in `from`, but the SQL does not read it"
+            text = f"`{reference.id.partition('.')[2]}` is listed in `from`, but the SQL does not read it"
             origin, path = declared.origin_of("from", position), declared.label_of("from", position)
-            yield Diagnostic("no-effect", text, origin, path, "take it out", Severity.WARNING)
+            yield Diagnostic("no-effect", text, origin, path, "remove it", Severity.WARNING)
 
 
 def model_node(
@@ -158,7 +158,7 @@ def model_node(
 def _sql_diagnostics(
     read: RenderedModel, found: QueryAnalysis, inputs: Mapping[str, Node], here: Iterable[Problem]
 ) -> tuple[dict[str, EventTimeColumn], list[Diagnostic]]:
-    """The times that windows are over, and what is wrong with the SQL; what only cannot run `here` is a warning."""
+    """The event times of windows, and the SQL's diagnostics. Valid SQL that cannot run here is a warning."""
     if read.sql is None:
         return {}, []
     label, place = read.declared.label, read.origin_at
@@ -180,7 +180,7 @@ def _sql_diagnostics(
 def _check_trigger(
     declared: Declaration[written.Model], node: Node, nodes: Mapping[str, Node], *, kafka: bool
 ) -> tuple[Node, list[Diagnostic]]:
-    """The node, which cannot run if it asks for a way to run that its query does not qualify for."""
+    """Mark the node as not runnable if its query does not qualify for its trigger."""
     job = declared.value.advanced.spark
     slow = realtime_obstacles(node, nodes, kafka=kafka) if job.trigger == "realtime" else ()
     bound = async_obstacles(node, nodes, kafka=kafka) if job.async_progress else ()
@@ -191,7 +191,7 @@ def _check_trigger(
 
 
 def _node_diagnostics(declared: Declaration[written.Model], node: Node, found: QueryAnalysis) -> Iterator[Diagnostic]:
-    """What is wrong with the declaration, once the node is known."""
+    """The diagnostics of the declaration that need the node."""
     yield from state_notes(declared, node, found)
     yield from check_topic_name(declared) if node.topic else ()
     yield from missing_key(declared.value.key, node, declared.origin_of("key"), declared.label_of("key"))
@@ -200,13 +200,13 @@ def _node_diagnostics(declared: Declaration[written.Model], node: Node, found: Q
 
 
 def _has_mixed_rows(read: RenderedModel, inputs: Mapping[str, Node]) -> bool:
-    """Whether rows of several inputs, or of one that is read twice, are put together."""
+    """Whether rows of several inputs, or of one input that is read twice, are united."""
     references = read.rendered.references if read.rendered is not None else read.inputs
     return len(references) > 1 or any(node.mixed for node in inputs.values())
 
 
 def _has_topic(model: written.Model, materialized: str, runtime: Runtime, is_masked: bool) -> bool:
-    """Whether Spark writes the rows into a topic: also for a connector of Kafka Connect, which reads them there."""
+    """Whether Spark writes the rows to a topic, also for a connector of Kafka Connect that reads them there."""
     if materialized != "sink":
         return materialized != "virtual_topic"
     foreign = foreign_connector(model, materialized, runtime.connect)
@@ -238,7 +238,7 @@ def _bound_query(sql: str | None, inputs: Mapping[str, Node], found: QueryAnalys
 
 
 def _union_sql(read: RenderedModel, inputs: Mapping[str, Node]) -> str | None:
-    """The SQL of a model that only names several inputs, if all of them are known to have the same columns."""
+    """The UNION of a model that only names several inputs, if all are known to have the same columns."""
     names = {node_id: [c.name for c in node.columns or ()] for node_id, node in inputs.items()}
     alike = {frozenset(name.casefold() for name in listed) for listed in names.values()}
     is_plain = read.declared.value.sql is None and len(inputs) > 1 and len(inputs) == len(read.inputs)
@@ -246,7 +246,7 @@ def _union_sql(read: RenderedModel, inputs: Mapping[str, Node]) -> str | None:
 
 
 def _input_mismatches(read: RenderedModel, inputs: Mapping[str, Node]) -> Iterator[Diagnostic]:
-    """Inputs that are put together must have the same columns; nothing can be read from a sink."""
+    """Report united inputs with different columns, and inputs that are sinks."""
     declared = read.declared
     known = {node_id: {c.name.casefold() for c in node.columns} for node_id, node in inputs.items() if node.columns}
     if declared.value.sql is None and len({frozenset(names) for names in known.values()}) > 1:
@@ -264,11 +264,11 @@ def _input_mismatches(read: RenderedModel, inputs: Mapping[str, Node]) -> Iterat
 
 
 def _unknown_classifications(declared: Declaration[written.Model], columns: Columns | None) -> Iterator[Diagnostic]:
-    """`security.classification` must name columns of the output."""
+    """Report names in `security.classification` that are not output columns."""
     names = [c.name for c in columns or ()]
     for name in declared.value.security.classification if columns is not None else ():
         if name.casefold() not in {known.casefold() for known in names}:
-            text, hint = f"the SQL puts out no column `{name}`", did_you_mean(name, names, otherwise="columns")
+            text, hint = f"the SQL has no output column `{name}`", did_you_mean(name, names, otherwise="columns")
             place = ("security", "classification", name)
             origin, path = declared.origin_of(*place), declared.label_of(*place)
             yield Diagnostic("contract-broken", text, origin, path, hint, params={"column": name})
@@ -278,7 +278,7 @@ def _unknown_classifications(declared: Declaration[written.Model], columns: Colu
 
 
 def _broken_contract(declared: Declaration[written.Model], columns: Columns | None) -> list[Diagnostic]:
-    """What `columns` says must be in the output, of the type it says."""
+    """Report columns of the contract that the output lacks, or has with another type."""
     promised, diagnostics = declared_columns(declared, None)
     if columns is None or promised is None:
         return diagnostics
@@ -288,12 +288,12 @@ def _broken_contract(declared: Declaration[written.Model], columns: Columns | No
         path = f"{declared.label}.columns.{column.name}"
         params = {"column": column.name}
         if found is None:
-            text = f"the SQL puts out no column `{column.name}`"
+            text = f"the SQL has no output column `{column.name}`"
             hint = did_you_mean(column.name, [c.name for c in columns], otherwise="columns")
             origin = declared.origin_of("columns", position, "name")
             diagnostics.append(Diagnostic("contract-broken", text, origin, path, hint, params=params))
         elif column.type is not None and found.type is not None and column.type != found.type:
-            text = f"`{column.name}` is promised as {column.type}, and the SQL puts out {found.type}"
+            text = f"`{column.name}` is declared as {column.type}, and the SQL gives {found.type}"
             hint = f"write CAST({column.name} AS {column.type}) in the SQL, or change the type here"
             origin = declared.origin_of("columns", position, "type")
             diagnostics.append(Diagnostic("contract-broken", text, origin, path, hint, params=params))

@@ -42,7 +42,7 @@ def source_node(
             diagnostics.append(Diagnostic("event-time-missing", text, origin, path, hint))
         kind = next((c.type for c in columns or () if c.name == event_time.column), None)
         if kind not in TIME_TYPES:
-            text = f"`{event_time.column}` is of type {kind}, which is no time"
+            text = f"`{event_time.column}` is of type {kind}, which cannot be an event time"
             hint = "an event time is TIMESTAMP, DATE, text, or BIGINT with milliseconds since 1970"
             origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
             diagnostics.append(Diagnostic("event-time-type", text, origin, path, hint, params={"type": str(kind)}))
@@ -71,10 +71,8 @@ def source_node(
 def _row_columns(
     declared: Declaration[written.Source], known: Columns | None
 ) -> tuple[Columns | None, list[Diagnostic]]:
-    """The columns of a row; `known` are those of its schema, or of its files.
-
-    A list without any type describes some columns, and does not say which there are. In a list with types, a column
-    without one has that of the schema; without a schema it is text.
+    """The columns of a row; `known` are those of its schema or files. A list without any type only describes columns.
+    In a list with types, a column without one has the type of the schema, or is text without a schema.
     """
     source = declared.value
     listed, diagnostics = declared_columns(declared, None if source.has_schema else "STRING")
@@ -90,7 +88,7 @@ def _row_columns(
 def unreadable_formats(
     sources: Iterable[Declaration[written.Source]], nodes: Mapping[str, Node], runtime: Runtime
 ) -> Iterator[Diagnostic]:
-    """Sources whose records nobody here can read, and that some model reads from Kafka."""
+    """Report sources in an unsupported format that some model reads from Kafka."""
     read = {name for node in nodes.values() if node.materialized != "virtual_topic" for name in node.inputs}
     for declared in sources:
         schema = declared.value.schema_
@@ -98,8 +96,8 @@ def unreadable_formats(
             continue
         if f"source.{declared.value.name}" in read:
             at = ("schema", "format")
-            text = "records in Protobuf cannot be read here, only Avro and JSON"
-            hint = "let a connector write them as Avro; a pipeline with `data_format: raw` hands the bytes on"
+            text = "Protobuf records are not supported, only Avro and JSON"
+            hint = "have the connector write Avro; a pipeline with `data_format: raw` passes the bytes through"
             params = {"format": schema.format}
             yield Diagnostic(
                 "format-unsupported", text, declared.origin_of(*at), declared.label_of(*at), hint, params=params
@@ -109,7 +107,7 @@ def unreadable_formats(
 def declared_columns(
     declared: Declaration[written.Source] | Declaration[written.Model], default: str | None
 ) -> tuple[Columns | None, list[Diagnostic]]:
-    """The columns that an element declares, as Spark knows their types; None if it declares none."""
+    """The declared columns with their Spark types; None if there are none."""
     diagnostics: list[Diagnostic] = []
     columns: list[Column] = []
     for position, column in enumerate(declared.value.columns):
@@ -121,7 +119,7 @@ def declared_columns(
             text = f"`{column.type}` is not a type"
             hint = did_you_mean(column.type.partition("(")[0].partition("<")[0].upper(), TYPE_NAMES, otherwise="types")
             if is_cut_type(column.type):
-                hint = "its end is missing: quote the type, for inside of {} a comma begins another field"
+                hint = "the type is incomplete: quote the type, because inside {} a comma begins a new field"
             diagnostics.append(Diagnostic("unknown-column-type", text, origin, path, hint))
         columns.append(Column(column.name, kind))
     return tuple(columns) or None, diagnostics
@@ -139,7 +137,7 @@ def _schema_columns(declared: Declaration[written.Source]) -> tuple[Columns | No
 
 
 def _schema_mismatches(declared: Declaration[written.Source], known: Columns) -> list[Diagnostic]:
-    """Columns that are declared, but not in the schema that the source refers to."""
+    """Report declared columns that the schema of the source does not have."""
     names = [c.name for c in known]
     found = []
     for position, column in enumerate(declared.value.columns):
@@ -151,5 +149,5 @@ def _schema_mismatches(declared: Declaration[written.Source], known: Columns) ->
 
 
 def _to_timestamp(column: Column) -> Column:
-    """An event time is a timestamp: text, numbers and days are made into one when they are read."""
+    """The columns with the event time as a timestamp: text, numbers and dates are converted when they are read."""
     return Column(column.name, "TIMESTAMP") if column.type in (None, "STRING", "BIGINT", "INT", "DATE") else column

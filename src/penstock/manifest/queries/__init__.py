@@ -1,1 +1,1 @@
-"""Nodes become `QuerySpec`s: inputs, steps, outputs, and the tests of single rows."""
+"""Builds `QuerySpec`s from nodes: inputs, steps, outputs, and row rules."""

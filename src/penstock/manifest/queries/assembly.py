@@ -31,9 +31,8 @@ from penstock.sql.types.columns import column_spelling
 
 
 class Assembly:
-    """Collects what a query is made of. `timed` is whether anything in it needs event time.
-
-    Spark wants every streaming reader of a query under its own name, so a node that is read twice becomes two inputs.
+    """Collects the parts of a query. `timed` says whether a part needs event time. Spark needs a name for each
+    streaming reader of a query, so a node that is read twice becomes two inputs.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class Assembly:
         self._ways: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def add_model(self, node: Node, view: str) -> Flow:
-        """Add a model's SQL under the name of a view, and say how its rows flow."""
+        """Add a model's SQL as a view, and return the flow of its rows."""
         assert isinstance(node.element, Model)
         query = node.query or select_all(node.inputs, PROJECT)
         if node.stateful or any(is_lookup_table(self.graph[name]) for name in node.inputs):
@@ -110,7 +109,7 @@ class Assembly:
         return carved.flow
 
     def _rows_of(self) -> dict[str, tuple[str, ...] | None]:
-        """The columns of the views whose rows are made from single rows of a stream."""
+        """The columns of the views that are computed row by row from a stream."""
         return {view: self._flows[view].columns for view in self._ways if not self._flows[view].static}
 
     def _check(self, risks: Mapping[str, tuple[str, ...]]) -> None:
@@ -119,7 +118,7 @@ class Assembly:
             self.checks.append(Check(view=view, expressions=expressions, input=origin, steps=steps))
 
     def _late_rows(self, stage: OperatorStage) -> LateRowSpec | None:
-        """How rows that came too late for an operator are found again."""
+        """How to find the rows that were late for an operator."""
         if stage.late is None:
             return None
         origin, steps = self._ways[stage.late.table]
@@ -127,7 +126,7 @@ class Assembly:
         return LateRowSpec(input=origin, steps=steps, sql=spark_text(stage.late.tree), lateness_ms=lateness)
 
     def _requested_times(self, view: Node, time: EventTimeColumn | None) -> dict[str, EventTimeColumn]:
-        """What a view's reader takes for event time, as the column of what the view reads."""
+        """The event time of a view's reader, as a column of the view's input."""
         found = view.column_origins.get(time.column, ()) if time is not None else ()
         if time is None or [origin.way for origin in found] != ["same"]:
             return {}
@@ -136,7 +135,7 @@ class Assembly:
         return {node.id: next(known, replace(time, column=column_spelling(name, node.columns) or name))}
 
     def _read_time(self, read: Sequence[str], time: EventTimeColumn, computed: ComputedTime | None) -> None:
-        """Let the only input of a view have the event time that the view computes from it."""
+        """Give the only input of a view the event time that the view computes."""
         if computed is None:
             return
         spec = event_time_spec(time).model_copy(update={"made_of": computed.made_of, "where": computed.where})
@@ -146,7 +145,7 @@ class Assembly:
                 self._flows[entry.view] = replace(self._flows[entry.view], times=frozenset({time.column}))
 
     def _view_name(self, node_id: str) -> str:
-        """The view under which one more reader finds a node."""
+        """The view of a node for one more reader."""
         self._uses[node_id] += 1
         node = self.graph[node_id]
         view = node_id if self._uses[node_id] == 1 else f"{node_id}#{self._uses[node_id]}"
@@ -174,7 +173,7 @@ def event_time_spec(time: EventTimeColumn) -> EventTimeSpec:
 
 
 def reader(view: str, node: Node, source: dict[str, Any], time: EventTimeColumn | None) -> Input:
-    """How a query reads a node."""
+    """The input of a query for a node."""
     event_time = None if time is None else event_time_spec(time)
     columns = node.element.columns if isinstance(node.element, ProjectSource) else ()
     static = is_lookup_table(node)
@@ -196,6 +195,6 @@ def reader(view: str, node: Node, source: dict[str, Any], time: EventTimeColumn 
 
 
 def stream_name(view: str) -> str:
-    """A name that Spark takes for a streaming reader; names that had to be changed stay apart by a checksum."""
+    """A valid name for a streaming reader. A changed name gets a checksum to stay unique."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", view.replace(".", "_", 1))
     return plain if plain == view.replace(".", "_", 1) else f"{plain}_{zlib.crc32(view.encode()):08x}"

@@ -1,4 +1,4 @@
-"""Which columns a query uses of its inputs, and of what types they are: what its state is made of."""
+"""The columns that a query uses of its inputs, and their types, which define its state."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
@@ -11,17 +11,17 @@ from penstock.sql.analyze.used_columns import ColumnNames, OperatorUse, SqlUse, 
 from penstock.sql.types.columns import Column, Columns
 
 RESERVED = frozenset({NOW, OP, SIGN, *ORDER})
-"""Columns of our own that rows carry."""
+"""Columns that Penstock adds to rows."""
 
 
 def used_input_columns(query: QuerySpec) -> dict[str, ColumnNames]:
-    """The names that a query uses of each input, by its view, in lower case; None for all columns."""
+    """The columns that a query uses of each input, by view, in lower case; None: all columns."""
     used = used_view_columns(query)
     return {entry.view: used[entry.view] for entry in query.inputs}
 
 
 def used_view_columns(query: QuerySpec) -> dict[str, ColumnNames]:
-    """The names that are used of each input and of each step, by its view, in lower case; None for all columns."""
+    """The columns that are used of each input and step, by view, in lower case; None: all columns."""
     steps = [
         SqlUse(step.view, step.sql)
         if isinstance(step, Step)
@@ -37,17 +37,17 @@ def used_view_columns(query: QuerySpec) -> dict[str, ColumnNames]:
 
 
 def has_operators(query: QuerySpec) -> bool:
-    """Whether operators of ours are in it."""
+    """Whether it has Penstock operators."""
     return any(isinstance(step, KeyedStep) for step in query.steps)
 
 
 def only_operators_keep_rows(query: QuerySpec) -> bool:
-    """Whether nothing but operators of ours keeps rows of its inputs: Spark's own have no room for another column."""
+    """Whether only Penstock operators keep rows of its inputs. State of Spark's operators cannot get another column."""
     return has_operators(query) and not any(needs_state(step.sql) for step in query.steps if isinstance(step, Step))
 
 
 def used_column_types(columns: Mapping[str, Columns | None], query: QuerySpec) -> dict[str, dict[str, str]]:
-    """The types of the columns that a query uses, by the views of its inputs, as far as both are known."""
+    """The known types of the columns that a query uses, by the views of its inputs."""
     used = used_input_columns(query)
     return {
         view: {
@@ -61,13 +61,13 @@ def used_column_types(columns: Mapping[str, Columns | None], query: QuerySpec) -
 
 
 def declared_columns(manifest: Manifest, query: QuerySpec) -> dict[str, dict[str, str]]:
-    """Those that documents declare, or that follow from them."""
+    """The columns that documents declare, or that follow from them."""
     known = {node.id: tuple(Column(c.name, c.type) for c in node.columns or ()) for node in manifest.dag.nodes}
     return used_column_types({entry.view: known.get(entry.node) or None for entry in query.inputs}, query)
 
 
 def _operator_names(operator: Operator) -> frozenset[str]:
-    """Every name that an operator is told, and our own columns."""
+    """Every column name in an operator's settings, and the reserved columns."""
     return frozenset(map(str.lower, _texts(operator))) | RESERVED
 
 

@@ -1,4 +1,4 @@
-"""The models of machine learning that a query asks, each under the name of a function of Spark."""
+"""The machine-learning models that a query calls, each as a Spark function."""
 
 import re
 import zlib
@@ -9,7 +9,7 @@ from penstock.manifest.model import AskedModel
 
 
 def asked_models(node: Node, graph: Graph, digests: Mapping[str, str]) -> dict[str, AskedModel]:
-    """By the name that the SQL has for them; without those that `runtime.ml` does not have."""
+    """The models by their name in the SQL, without those that `runtime.ml` lacks."""
     models = graph.runtime.ml.models
     return {
         name: AskedModel(
@@ -25,6 +25,6 @@ def asked_models(node: Node, graph: Graph, digests: Mapping[str, str]) -> dict[s
 
 
 def _function(name: str, answer: str | None) -> str:
-    """A name that Spark takes for a function; another model, or another answer of it, has another one."""
+    """A valid function name, different for each model and result type."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return f"ML_{plain}_{zlib.crc32(f'{name} {answer}'.encode()):08x}".upper()

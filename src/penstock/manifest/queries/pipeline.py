@@ -1,4 +1,4 @@
-"""The queries of a pipeline: one for a set of sinks that share sources."""
+"""The queries of a pipeline: one per set of sinks that share sources."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
                 case _ if node.query is not None:
                     steps.append(Step(view=node.id, node=node.id, sql=to_spark(node.query)))
                 case _:
-                    raise AssertionError(f"{node.id} does not belong into a pipeline")
+                    raise AssertionError(f"{node.id} is not an element of a pipeline")
         sinks = [node.element for node in nodes if isinstance(node.element, Sink)]
         fan_out = _reads_twice(nodes)
         yield QuerySpec(
@@ -55,13 +55,13 @@ def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
 
 
 def _query_name(nodes: list[Node]) -> str:
-    """A query is called by its first source, and one of a sink that reads for itself by that sink."""
+    """The name of a query: its first source, or the sink if it is isolated."""
     alone = next((n for n in nodes if isinstance(n.element, Sink) and n.element.isolate), None)
     return (alone or next(n for n in nodes if n.kind == "source")).name
 
 
 def _hybrid_input(node: Node, *, ends: bool) -> Input:
-    """The input that reads one source after the other. With `ends`, it does not come to the last of them."""
+    """The input of a hybrid source. With `ends`, it stops before the unbounded source."""
     said = connector_config(node)
     *before, live = phases_of(said)
     phases = tuple(Phase(name=stream_name(f"{node.id}#{at}"), source=source) for at, source in enumerate(before))
@@ -70,12 +70,13 @@ def _hybrid_input(node: Node, *, ends: bool) -> Input:
 
 
 def _row_error_policy(sink: Sink) -> OnError:
-    """What becomes of rows that the SQL fails over: what the sink says, and not what is usual for what it refuses."""
+    """What happens to rows on which the SQL fails: the `on_error` of the sink if it is set, not its default for
+    rejected rows."""
     return sink.on_error if "on_error" in sink.model_fields_set else "dead_letter"
 
 
 def _shortest_interval(nodes: list[Node], usual: Mapping[str, int]) -> Every | None:
-    """How often batches begin: as often as the sink wants that waits the shortest."""
+    """The shortest batch interval of the sinks."""
     sinks = [(node.id, node.element) for node in nodes if isinstance(node.element, Sink)]
     wanted = [usual.get(at) if sink.batch_flush_interval is None else sink.batch_flush_interval for at, sink in sinks]
     given = [interval for interval in wanted if interval is not None]
@@ -83,14 +84,14 @@ def _shortest_interval(nodes: list[Node], usual: Mapping[str, int]) -> Every | N
 
 
 def _asks_for_operations(nodes: list[Node]) -> bool:
-    """Whether the SQL of somebody, or a condition of a source, speaks of what rows are."""
+    """Whether any SQL, or a filter of a source, uses `_gs_op`."""
     texts = [node.query.text for node in nodes if node.query is not None]
     texts += [node.element.filter_ or "" for node in nodes if isinstance(node.element, Source)]
     return any(OP in text.casefold() for text in texts)
 
 
 def _relax_input(entry: Input, sinks: list[Sink], *, by_operation: bool) -> Input:
-    """An input that does not care for what no sink asks of it."""
+    """Relax an input: it need not provide what no sink needs."""
     source = dict(entry.source)
     if source["type"] == "kafka" and not (by_operation or any(sink.changes for sink in sinks)):
         source["operation"] = False
@@ -98,16 +99,15 @@ def _relax_input(entry: Input, sinks: list[Sink], *, by_operation: bool) -> Inpu
 
 
 def _reads_twice(nodes: list[Node]) -> bool:
-    """Whether some node's rows go more than one way."""
+    """Whether a node has several readers."""
     reads = Counter(t.name for n in nodes if n.query is not None for t in tables(n.query))
     reads.update(n.inputs[0] for n in nodes if n.kind == "sink")
     return max(reads.values()) > 1
 
 
 def _connected_groups(graph: Graph) -> Iterator[set[str]]:
-    """Sinks that share a source, directly or through others, with everything they are made from.
-
-    One that reads for itself shares nothing.
+    """Groups of sinks that share a source, directly or indirectly, with all their upstream nodes. An isolated sink is a
+    group of its own.
     """
     groups: list[set[str]] = []
     for node in graph.nodes.values():

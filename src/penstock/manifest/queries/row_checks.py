@@ -1,4 +1,4 @@
-"""What rows of a pipeline are asked before anything of them is written, where what is written cannot be taken back."""
+"""Row checks of a pipeline that run before rows are written to a system that cannot roll back."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,8 @@ from penstock.sql.types.int256 import has_wide_mention
 
 
 def row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
-    """The expressions over which rows may fail on their way to Kafka, by the views that they are computed from.
-
-    Where the types of columns are not known, or some are of wide numbers, or sources follow each other, rows that fail
-    are found afterwards.
+    """The expressions on which rows may fail on their way to Kafka, by view. If column types are unknown, for 256-bit
+    integers, and for hybrid sources, failing rows are found afterwards.
     """
     sinks = [node.element for node in nodes if isinstance(node.element, Sink)]
     if len(sinks) > 1 or not isinstance(sinks[0], KafkaSink) or sinks[0].on_error == "stop":

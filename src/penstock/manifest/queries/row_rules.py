@@ -1,4 +1,4 @@
-"""What continuous tests ask of single rows, where rows that fail are to go elsewhere (`on_failure: {dlq: …}`)."""
+"""Row rules of continuous tests with `on_failure: {dlq: …}`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -16,14 +16,14 @@ _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 
 
 def row_rules(graph: Graph, node: Node) -> tuple[RowRule, ...]:
-    """The rules for the rows of a model. Conditions are met by rows that may pass."""
+    """The rules for the rows of a model. Rows that meet the conditions pass."""
     return tuple(
         rule for test in graph.tests if test.node == node.id for rule in rules_of(test, test.element.assertions, node)
     )
 
 
 def rules_of(test: LinkedTest, assertions: Iterable[asked.Assertion], node: Node) -> tuple[RowRule, ...]:
-    """The rules that a test's assertions are. Tests that send no rows away have none."""
+    """The rules of a test's assertions. Tests without `dlq` have none."""
     if test.element.type != "continuous" or not _sends_away(test.element):
         return ()
     return tuple(
@@ -34,7 +34,7 @@ def rules_of(test: LinkedTest, assertions: Iterable[asked.Assertion], node: Node
 
 
 def unsupported_rules(node: Node, rules: Sequence[RowRule]) -> list[str]:
-    """Ways to run in which rows do not come to us, so that nobody could look at them."""
+    """Report models with rules whose way to run bypasses Penstock's batches."""
     assert isinstance(node.element, Model)
     job = node.element.advanced.spark
     unseen = job.trigger == "realtime" or job.async_progress
@@ -52,7 +52,7 @@ def _conditions(body: Any, node: Node) -> Iterator[tuple[str, str]]:
                 yield f"`{column}` is null", f"{quote_spark_identifier(column)} IS NOT NULL"
         case asked.AcceptedValuesOf(column=column, values=values):
             shown = ", ".join(map(spark_literal, values))
-            yield f"`{column}` is none of {shown}", _is_one_of(column, values, _type_of(column, node))
+            yield f"`{column}` is not one of {shown}", _is_one_of(column, values, _type_of(column, node))
         case asked.RangeOf(column=column, min=low, max=high):
             if low is not None:
                 yield f"`{column}` is below {low:g}", f"{quote_spark_identifier(column)} >= {_number(low)}"
@@ -67,7 +67,7 @@ def _conditions(body: Any, node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _is_one_of(column: str, values: Sequence[Any], type_: str | None) -> str:
-    """A column of an unknown type is compared as a text with texts: that cannot fail, whatever it turns out to be."""
+    """The condition of a value list. A column of unknown type is compared as text, which cannot fail."""
     listed = ", ".join(map(spark_literal, values))
     if type_ in _TIMES:
         listed = ", ".join(f"CAST({spark_literal(value)} AS {type_})" for value in values)
@@ -81,5 +81,5 @@ def _type_of(column: str, node: Node) -> str | None:
 
 
 def _number(bound: float) -> str:
-    """A bound without an exponent, which would be a DOUBLE to Spark."""
+    """A bound without an exponent. With one, Spark would read a DOUBLE."""
     return f"{Decimal(repr(bound)):f}"

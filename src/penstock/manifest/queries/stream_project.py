@@ -1,4 +1,4 @@
-"""The queries of a project: one for every model that something must run for."""
+"""The queries of a project: one per model that needs one."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -62,7 +62,7 @@ _STATE_STORES: Final = {
 
 
 def _conf(model: Model, *, keyed: bool) -> dict[str, str]:
-    """Spark properties of a model's query. Operators of ours have no choice: Spark runs them on RocksDB only."""
+    """Spark properties of a model's query. Spark runs Penstock operators only on RocksDB."""
     job = model.advanced.spark
     conf = {}
     if job.parallelism is not None:
@@ -74,7 +74,7 @@ def _conf(model: Model, *, keyed: bool) -> dict[str, str]:
 
 
 _REALTIME_MS: Final = 60_000
-"""How often progress is kept in real-time mode. Whatever came since is written again after a stop."""
+"""The default commit interval in real-time mode. Rows since the last commit are written again after a stop."""
 
 
 def _trigger(model: Model) -> Every | RealTime | None:

@@ -1,4 +1,4 @@
-"""Tests whose rows nobody looks at: `validate` says so in one finding, however many they are."""
+"""Tests that do not run on rows: `validate` reports them in one diagnostic."""
 
 from typing import Final
 
@@ -10,13 +10,11 @@ from penstock.project.stream_project import Model
 from penstock.project.stream_project.tests import Assertion
 
 _SHOWN: Final = 3
-_HINT: Final = (
-    "a `continuous` test of a model, with `on_failure: [{dlq: {}}]`, looks at every row that the model writes"
-)
+_HINT: Final = "a `continuous` test of a model, with `on_failure: [{dlq: {}}]`, checks every row that the model writes"
 
 
 def unrun_tests(graph: Graph) -> Diagnostic | None:
-    """The finding about tests that nothing runs, if there are any. It fails nothing, not even in strict mode."""
+    """The diagnostic about tests that do not run, if there are any. It is not an error, even in strict mode."""
     looked_at = ((test, _unrun_assertions(graph, test)) for test in graph.tests)
     unrun = [(test, kinds) for test, kinds in looked_at if kinds]
     if not unrun:
@@ -24,13 +22,13 @@ def unrun_tests(graph: Graph) -> Diagnostic | None:
     names = [_name(test, kinds) for test, kinds in unrun]
     listed = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
     count = "the only test" if len(graph.tests) == 1 else f"{len(names)} of {len(graph.tests)} tests"
-    text = f"nothing runs {count}: {listed}. Only columns and values are checked, not rows"
+    text = f"Penstock does not run {count}: {listed}. Only columns and values are checked, not rows"
     params = {"tests": ", ".join(test.name for test, _ in unrun)}
     return Diagnostic("test-not-run", text, unrun[0][0].origin, "tests", _HINT, Severity.INFO, params)
 
 
 def _unrun_assertions(graph: Graph, test: LinkedTest) -> list[str]:
-    """What a test asserts that is not asked of any row. Types of columns are checked without rows."""
+    """The assertions of a test that do not run on rows. Types of columns are checked without rows."""
     if test.element.type == "schema":
         return []
     return [a.kind for a in test.element.assertions if a.accepted_types is None and not _is_run(graph, test, a)]

@@ -1,4 +1,4 @@
-"""Where connectors read and write, by the words of their own classes."""
+"""The locations that connectors read and write, as their classes describe them."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,17 +10,17 @@ from penstock.manifest.model import QuerySpec
 from penstock.project.yaml.variables import Environ, find_references, resolve_variables
 
 TOPICS: Final = ("topic", "kafka")
-"""Sinks that others read from: a place without the rows written so far is not enough for them."""
+"""Sinks with readers. Readers would miss earlier rows in a new location."""
 
 
 def location(role: Role, config: Mapping[str, Any]) -> str:
-    """The place that a connector reads or writes: a topic, a table, a directory; its type where it has none."""
+    """The location that a connector reads or writes: a topic, a table, a directory; else its type."""
     found = _class_of(role, config)
     return (found.location(config) if found is not None else "") or str(config["type"])
 
 
 def is_moved(role: Role, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether rows are read from, or written to, another place than before."""
+    """Whether the location differs from the earlier one."""
     old, new = _class_of(role, before), _class_of(role, after)
     if old is None or new is None:
         return bool(before["type"] != after["type"])
@@ -35,9 +35,8 @@ def _class_of(role: Role, config: Mapping[str, Any]) -> type[Connector] | None:
 
 
 def resolve_locations(query: QuerySpec, environ: Environ) -> dict[str, str]:
-    """The places of a query that depend on variables, as these are set: by the name of a reader, or the node of a sink.
-
-    A definition has the names of variables only, so that another value would not be noticed in it.
+    """The locations of a query that depend on variables, resolved, by reader name or sink node. A definition has only
+    the names of variables, so it does not show a changed value.
     """
     inputs: list[tuple[Role, str, Mapping[str, Any]]] = [
         ("source", entry.name, entry.source) for entry in query.inputs if not entry.static
@@ -53,6 +52,6 @@ def resolve_locations(query: QuerySpec, environ: Environ) -> dict[str, str]:
 
 
 def changed_locations(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
-    """What to say of places that are others than before because of variables."""
+    """Describe locations that differ from before because of variables."""
     changed = [(name, before[name], place) for name, place in after.items() if before.get(name, place) != place]
     return "; ".join(f"a variable says `{new}` instead of `{old}`" for _, old, new in changed) or None

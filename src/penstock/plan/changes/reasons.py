@@ -1,4 +1,4 @@
-"""What differs between two editions of a query, in words, and whether its checkpoint still fits."""
+"""Compares two versions of a query: the differences as text, and whether the checkpoint still fits."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,11 +22,11 @@ _CONF: Final = {
 
 
 def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool]]:
-    """What changed, and whether Spark refuses to go on with the old checkpoint because of it.
+    """What changed, and whether Spark refuses the old checkpoint because of it.
 
     Filters, projections and outputs of a query without state may change freely, and inputs may come or go: its
     checkpoint holds only how far each named input was read. One input in place of another would be read from its start.
-    State is another matter: its layout follows from the SQL.
+    State is different: its layout follows from the SQL.
     """
     kept = keeps_state(before)
     stateful = kept or after.stateful
@@ -36,16 +36,16 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
     elif _works(before) != _works(after):
         if stateful and _state(_works(before)) == _state(_works(after)):
-            yield "how it computes follows from types that Spark knows", False
+            yield "Spark's types now decide how it computes", False
         else:
             breaks = stateful and _state(_used_work(before)) != _state(_used_work(after))
             yield (_other_state(before, after) if breaks else "its SQL changed"), breaks
     elif _texts(before) != _texts(after):
         yield "its joins keep rows for as long as their conditions can hold", False
     elif _ties(before) != _ties(after):
-        yield "of rows with equal times, the last one that came is the latest", False
+        yield "of rows with equal times, the last to arrive is now the latest", False
     elif _ttls(before) != _ttls(after):
-        yield f"its state is kept for another time: {_describe_ttls(after)}, before {_describe_ttls(before)}", False
+        yield f"its state has another TTL: {_describe_ttls(after)}, before {_describe_ttls(before)}", False
     gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
     new = {i.name for i in after.inputs} - {i.name for i in before.inputs}
     if gone or new:
@@ -64,30 +64,30 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     if before.trigger != after.trigger:
         yield "its trigger changed", False
     if before.asks != after.asks:
-        yield "a model that it asks is another one", False
+        yield "an ML model that it calls changed", False
     if before.fan_out != after.fan_out:
-        yield "its rows are shared out in another way", False
+        yield "its rows are distributed in another way", False
 
 
 def rebuild_hint(query: str) -> str:
-    """What to do where a query must be rebuilt."""
+    """The hint for a query that must be rebuilt."""
     return f"add `--allow-rebuild {query}`, and `--truncate` to empty its output first"
 
 
 def _other_state(before: QuerySpec, after: QuerySpec) -> str:
-    """Why state does not fit any more: a setting of it, or other SQL, as far as that can be told."""
+    """Why state does not fit any more: a state setting, or the SQL."""
     if [_plain(step) for step in before.steps] == [_plain(step) for step in after.steps]:
         old, new = _ttls(before), _ttls(after)
         if old != new:
             came = sum(ttl is not None for ttl in new) > sum(ttl is not None for ttl in old)
-            begun = f"`state_ttl_ms` is new ({_describe_ttls(after)})" if came else "`state_ttl_ms` was taken out"
-            return f"{begun}, and state is kept in another form {'with' if came else 'without'} it"
+            begun = f"`state_ttl_ms` is new ({_describe_ttls(after)})" if came else "`state_ttl_ms` was removed"
+            return f"{begun}, and state has another layout {'with' if came else 'without'} it"
         return "`allowed_lateness_ms` changed, and its windows are kept by it"
     if _has_windows(before) != _has_windows(after) and not (
         _has_other_operators(before) or _has_other_operators(after)
     ):
         now = "late rows correct its windows now" if _has_windows(after) else "late rows no longer correct its windows"
-        return f"{now}, and they are kept in another form"
+        return f"{now}, and their state has another layout"
     old_words, new_words = (_operator_descriptions(query) for query in (before, after))
     went = [what for what in old_words if what not in new_words]
     came_words = [what for what in new_words if what not in old_words]
@@ -109,15 +109,14 @@ def _works(query: QuerySpec) -> list[str | KeyedStep]:
 
 
 def _state(works: list[str | KeyedStep]) -> list[str | KeyedStep]:
-    """What steps do, as far as it matters to the state: of the last one, some of its outputs do not."""
+    """The part of the steps that defines state: some outputs of the last one do not."""
     *others, last = (unnested_text(work) if isinstance(work, str) else work for work in works)
     return [*others, state_text(last) if isinstance(last, str) else last]
 
 
 def _work(step: Step | KeyedStep) -> str | KeyedStep:
-    """What a step does, whatever its parameters, whether late rows are kept, and however long it remembers.
-
-    State only tells whether it forgets, and nothing about which of equal rows stands first.
+    """The definition of a step without parameters, late-row handling and TTL values. Its state depends on whether there
+    is a TTL, and not on the order of equal rows.
     """
     if isinstance(step, Step):
         return step.unguarded or step.sql
@@ -128,14 +127,14 @@ def _work(step: Step | KeyedStep) -> str | KeyedStep:
 
 
 def _used_work(query: QuerySpec) -> list[str | KeyedStep]:
-    """What the steps of a query do for those that read them: outputs that nobody uses are not in its state."""
+    """The steps of a query, without unused outputs, which are not in its state."""
     used = used_view_columns(query)
     works = ((step, _work(step)) for step in query.steps)
     return [drop_unused_outputs(work, used[step.view]) if isinstance(work, str) else work for step, work in works]
 
 
 def _plain(step: Step | KeyedStep) -> str | KeyedStep:
-    """What a step does by its SQL, whatever is set beside it."""
+    """The definition of a step by its SQL, without its settings."""
     if isinstance(step, Step):
         return step.unguarded or step.sql
     operator = replace(step.operator, ttl_ms=None)
@@ -145,7 +144,7 @@ def _plain(step: Step | KeyedStep) -> str | KeyedStep:
 
 
 def _has_windows(query: QuerySpec) -> bool:
-    """Whether windows of ours are in it."""
+    """Whether it has Penstock window operators."""
     return any(isinstance(step, KeyedStep) and _is_window(step) for step in query.steps)
 
 
@@ -175,8 +174,8 @@ def _describe_ttls(query: QuerySpec) -> str:
 
 
 def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tuple[str, bool]]:
-    """What is other about where rows go. The next place has none of those that were written so far: readers of a topic
-    miss them, and what state has already put out does not come again."""
+    """Differences of the outputs. A new location lacks the rows written so far: readers of a topic would miss them, and
+    a stateful query does not emit them again."""
     known = {output.node: output.sink for output in before.outputs}
     pairs = [(o, known[o.node]) for o in after.outputs if o.node in known and o.sink != known[o.node]]
     moved = [(o, old) for o, old in pairs if is_moved("sink", old, o.sink)]
@@ -192,7 +191,7 @@ def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tu
 
 
 def _input(before: Input, after: Input) -> str:
-    """What is other about an input."""
+    """The difference of an input."""
     name = after.node.partition(".")[2]
     if _is_another(before, after):
         old, new = (location("source", entry.source) for entry in (before, after))
@@ -209,20 +208,20 @@ def _input(before: Input, after: Input) -> str:
 
 
 def _meaning(entry: Input) -> str:
-    """What the rows of an input stand for."""
+    """The meaning of an input's rows: append-only, or the latest row per key."""
     key = ", ".join(entry.upsert_key)
-    return f"a table of the latest row of every {key}" if key else "a stream in which every row counts"
+    return f"a table with the latest row per {key}" if key else "an append-only stream"
 
 
 def _breaks(before: Input, after: Input, stateful: bool, used: ColumnNames) -> bool:
-    """Whether a checkpoint no longer fits an input: in another place, or with other phases, rows would be left out or
-    come twice."""
+    """Whether a checkpoint no longer fits an input: with another location or other phases, rows would be missing or
+    duplicated."""
     other = _is_another(before, after) or _phases(before) != _phases(after)
     return other or before.upsert_key != after.upsert_key or (stateful and not _fits(before, after, used))
 
 
 def _is_another(before: Input, after: Input) -> bool:
-    """Whether a stream is read from another place. A table that is looked up has no place in a checkpoint."""
+    """Whether a stream is read from another location. A lookup table has no position in a checkpoint."""
     return not (before.static and after.static) and is_moved("source", before.source, after.source)
 
 
@@ -231,9 +230,8 @@ def _phases(entry: Input) -> tuple[Phase, ...]:
 
 
 def _fits(before: Input, after: Input, used: ColumnNames) -> bool:
-    """Whether state made from an input still fits it: columns may come, but those that are used may not go or change.
-
-    Event time may be another delay or limit, but no other column; and whether heartbeats are heard is another stream.
+    """Whether state from an input still fits it. Columns may be added, but used ones may not be removed or changed. The
+    delay or limit of event time may change, but not its column, nor whether there are heartbeats.
     """
     old, new = ({c["name"]: c["type"] for c in entry.source.get("columns", ())} for entry in (before, after))
     kept = {name: kind for name, kind in old.items() if used is None or name.lower() in used}
@@ -241,6 +239,6 @@ def _fits(before: Input, after: Input, used: ColumnNames) -> bool:
 
 
 def _times(entry: Input) -> tuple[str, bool] | None:
-    """What of event time state goes by."""
+    """The parts of event time that state depends on."""
     time = entry.event_time
     return None if time is None else (time.column, time.idle_ms is None)

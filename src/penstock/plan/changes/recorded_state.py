@@ -1,4 +1,4 @@
-"""Whether a query that ran before has kept state, by the record of it."""
+"""Whether a recorded query kept state."""
 
 from penstock.manifest.model import KeyedStep, QuerySpec, Step
 from penstock.sql.analyze.statefulness import stateful_constructs
@@ -7,9 +7,8 @@ from penstock.sql.parse.query import Problem, parse
 
 
 def keeps_state(query: QuerySpec) -> bool:
-    """Whether a recorded query keeps state. Records of older releases also say so of joins with lookup tables.
-
-    Where its SQL does not tell, the record counts.
+    """Whether a recorded query keeps state. Older releases also recorded joins with lookup tables as stateful. If the
+    SQL does not tell, the record decides.
     """
     lookups = frozenset(entry.view.casefold() for entry in query.inputs if entry.static)
     if not query.stateful or not lookups or any(isinstance(step, KeyedStep) for step in query.steps):

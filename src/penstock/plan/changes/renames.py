@@ -1,7 +1,6 @@
-"""Models under another name: how they are recognised, and how their state is carried on.
-
-Nothing on disk is moved, because checkpoints know files by their full paths: it is noted whose checkpoint a query goes
-on with, and under which name readers know the node.
+"""Renamed models: how they are recognised, and how they keep their state. Nothing on disk is moved, because checkpoints
+contain full file paths. The store records whose checkpoint a query uses, and the name of the node in its readers'
+checkpoints.
 """
 
 import json
@@ -23,17 +22,17 @@ _CARRIED = "carried:"
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """A model that was called `old`. `moved` are the places before and after, if it does not write where it did."""
+    """A model that was called `old`. `moved` are the old and new location of its output, if they differ."""
 
     old: str
     new: str
     moved: tuple[str, str] | None = None
     with_renames: tuple[tuple[str, str], ...] = ()
-    """The old and the new names of models that it reads, which must be carried with it."""
+    """The old and new names of its renamed inputs, which must be carried with it."""
 
 
 def find_renames(manifest: Manifest, deployed: DeployedState) -> Iterator[Rename]:
-    """New queries that have the SQL, the inputs and the key of one that is gone. What they read may be renamed too."""
+    """Find new queries with the SQL, inputs and key of a removed one. Their inputs may be renamed too."""
     if manifest.project.format == "pipeline":
         return  # its queries are called by their sources and sinks, which checkpoints know
     present = {query.name for query in manifest.queries}
@@ -59,7 +58,7 @@ def _with_names(query: QuerySpec, renames: Collection[Rename]) -> QuerySpec:
 
 
 def _is_same(old: QuerySpec, new: QuerySpec, read: Collection[Rename]) -> bool:
-    """Whether two queries do the same, but for a name, for where they write, and for the names of renamed readers."""
+    """Whether two queries are equal except for the name, the output location and the names of renamed inputs."""
     if len(old.outputs) != 1 or len(new.outputs) != 1:
         return False
     found = rename_node(old, old.name, new.name)
@@ -74,25 +73,25 @@ def _without_name(entry: Input, nodes: Collection[str]) -> Input:
 
 
 def describe_renames(renames: Collection[Rename]) -> Iterator[Diagnostic]:
-    """What to say of models that look renamed."""
+    """Report models that look renamed."""
     for rename in renames:
         text = f"`{rename.new}` has the SQL, the inputs and the key of `{rename.old}`, which is gone"
-        hint = f"{_option(rename)} goes on with its checkpoint"
+        hint = f"{_option(rename)} resumes from its checkpoint"
         if rename.moved is not None:
-            hint = f"with `advanced: {{topic: {rename.moved[0]}}}` on `{rename.new}`, {hint}; it begins again otherwise"
+            hint = f"with `advanced: {{topic: {rename.moved[0]}}}` on `{rename.new}`, {hint}; otherwise it starts over"
         params = {"old": rename.old, "new": rename.new}
         yield Diagnostic("model-renamed", text, hint=hint, severity=Severity.INFO, params=params)
 
 
 def carry_hint(query: QuerySpec, renames: Collection[Rename]) -> str | None:
-    """What keeps the state of a query that was renamed, or that reads models which were."""
+    """The hint to keep the state of a renamed query, or of one that reads renamed models."""
     own = [rename for rename in renames if rename.new == query.name]
     nodes = {entry.node for entry in query.inputs}
     found = own or [rename for rename in renames if f"model.{rename.new}" in nodes]
     if not found or any(rename.moved is not None for rename in found):
         return None
     options = dict.fromkeys(_option(rename) for rename in found)
-    return f"add {' '.join(options)} to go on with {'its' if own else 'the same'} checkpoint"
+    return f"add {' '.join(options)} to resume from {'its' if own else 'the same'} checkpoint"
 
 
 def _option(rename: Rename) -> str:
@@ -123,7 +122,7 @@ def carry_refusals(
 
 
 def carry_state(deployed: DeployedState, renames: Collection[Rename]) -> DeployedState:
-    """What is deployed, as if its models had been called by their new names from the beginning."""
+    """The deployed state with the new names of models."""
     for rename in renames:
         queries = {q.name: q for q in (rename_node(q, rename.old, rename.new) for q in deployed.queries.values())}
         checkpoints = {rename.new if name == rename.old else name: c for name, c in deployed.checkpoints.items()}
@@ -133,7 +132,7 @@ def carry_state(deployed: DeployedState, renames: Collection[Rename]) -> Deploye
 
 
 def rename_node(query: QuerySpec, old: str, new: str) -> QuerySpec:
-    """A query in which a model has another name. The names by which its checkpoint knows readers stay."""
+    """Rename a model in a query. The reader names of its checkpoint stay."""
     text = json.dumps(query.to_document())
     node = re.compile(rf"(?<![\w.]){re.escape(f'model.{old}')}(?![\w.\-])")
     found = QuerySpec.model_validate_json(node.sub(f"model.{new}", text).replace(f"`{old}`", f"`{new}`"))
@@ -141,7 +140,7 @@ def rename_node(query: QuerySpec, old: str, new: str) -> QuerySpec:
 
 
 def with_carried_names(manifest: Manifest, carried: Mapping[str, str]) -> Manifest:
-    """The manifest, in which readers of models that were renamed are called as checkpoints know them."""
+    """The manifest, in which readers of renamed models have the names in their checkpoints."""
     nodes = {f"model.{new}": f"model.{old}" for new, old in carried.items()}
     if not nodes:
         return manifest
@@ -159,13 +158,13 @@ def _keep_reader_name(entry: Input, nodes: Mapping[str, str]) -> Input:
 
 
 def read_carried_names(store: StateStore, place: ProjectPlace) -> dict[str, str]:
-    """The names under which queries began that are called otherwise, by the name they have."""
+    """The original names of renamed queries, by current name."""
     found = store.get(place.namespace, _CARRIED).items()
     return {key.removeprefix(_CARRIED): str(document["from"]) for key, document in found}
 
 
 def read_former_names(store: StateStore, place: ProjectPlace) -> dict[str, str]:
-    """The names that models have, by every name that they had before."""
+    """The current names of models, by each former name."""
     found = store.get(place.namespace, _CARRIED).items()
     return {old: key.removeprefix(_CARRIED) for key, document in found for old in _former(document)}
 
@@ -175,7 +174,7 @@ def _former(document: Mapping[str, Any]) -> list[str]:
 
 
 def record_rename(store: StateStore, place: ProjectPlace, rename: Rename) -> None:
-    """Note whose checkpoint a query goes on with, and call it by its name in what is recorded of all queries."""
+    """Record whose checkpoint a query uses, and rename it in all recorded queries."""
     carried = read_carried_names(store, place)
     documents = store.get(place.namespace, "query:").values()
     queries = [rename_node(QuerySpec.model_validate(document), rename.old, rename.new) for document in documents]

@@ -1,5 +1,5 @@
-"""Whether state still fits the rows that a query reads, by their columns and types: a model upstream may have changed
-while the query's own SQL is as it was."""
+"""Checks that state still fits the columns and types of a query's inputs: a model upstream may have changed while the
+query's own SQL did not."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -11,14 +11,12 @@ from penstock.plan.deployed.state_origin import InputColumns, StateOrigin
 from penstock.sql.types.int256 import parse_wide_type, struct_field
 
 _NUMBERS: Final = frozenset({"INT", "BIGINT", "FLOAT", "DOUBLE"})
-"""Numbers of Avro, of which a later version of a schema may make others."""
+"""Avro numbers that a later schema version may widen."""
 
 
 def input_changes(query: QuerySpec, manifest: Manifest, deployed: DeployedState) -> list[tuple[str, bool]]:
-    """What differs about the columns of a query's inputs since its state began, and whether state cannot go on.
-
-    Of inputs whose rows are made as before, only types count that cannot have been known better by now: another edition
-    of our own may know more about the others.
+    """The differences of a query's input columns since its state began, and whether they break the state. For inputs
+    that are computed as before, only certain types count: another release of Penstock may infer types better.
     """
     checkpoint = deployed.checkpoints.get(query.name)
     if not query.stateful or checkpoint is None or checkpoint.origin is None or not checkpoint.begun:
@@ -35,9 +33,8 @@ def input_changes(query: QuerySpec, manifest: Manifest, deployed: DeployedState)
 
 
 def _read_otherwise(entry: Input, origin: StateOrigin, columns: Mapping[str, str]) -> dict[str, str]:
-    """The columns of an input with the types that state has, but for those that are read as another type for certain.
-
-    A schema registry has another version, or decimals of many digits are numbers that were texts before.
+    """The columns of an input with the types in state, except those that certainly have another type now: by another
+    schema version, or long decimals that were text before.
     """
     before = origin.declared.get(entry.view, {})
     is_avro = entry.source["type"] == "kafka" and entry.source.get("data_format", "avro") == "avro"
@@ -52,7 +49,7 @@ def _read_otherwise(entry: Input, origin: StateOrigin, columns: Mapping[str, str
 
 
 def _is_widened(name: str, old: str, new: str, found: InputColumns) -> bool:
-    """Whether a number has more digits than Spark has, and was something else in state, as far as that tells."""
+    """Whether a number has more digits than Spark supports, and had another type in state."""
     kind = parse_wide_type(new)
     if kind is None or parse_wide_type(old) is not None:
         return False
@@ -63,10 +60,9 @@ def _is_widened(name: str, old: str, new: str, found: InputColumns) -> bool:
 def _column_changes(
     query: QuerySpec, before: InputColumns, after: InputColumns, models: frozenset[str]
 ) -> Iterator[tuple[str, bool]]:
-    """What differs between the columns of inputs, and whether state made of the old ones does not fit the new ones.
-
-    Rows that `models` wrote before have the old types too. Columns may come and go where operators of ours keep all
-    columns of a row: of rows from before they are null.
+    """The differences of input columns, and whether state of the old ones does not fit. Rows that `models` wrote before
+    have the old types too. Columns may be added and removed where Penstock operators keep whole rows: they are null in
+    older rows.
     """
     used, has_room = used_input_columns(query), only_operators_keep_rows(query)
     for entry in query.inputs:
@@ -90,7 +86,7 @@ def _column_changes(
 
 
 def _is_made_otherwise(entry: Input, query: QuerySpec, manifest: Manifest, deployed: DeployedState) -> bool:
-    """Whether the rows of an input come from other SQL than when the query ran last, or are declared otherwise."""
+    """Whether the SQL or declaration of an input changed since the query last ran."""
     producer = manifest.producer(entry.node)
     if producer is not None:
         known = deployed.queries.get(producer.name)
@@ -102,7 +98,7 @@ def _is_made_otherwise(entry: Input, query: QuerySpec, manifest: Manifest, deplo
 
 
 def _is_nested(kind: str) -> bool:
-    """Whether a type has fields or elements: a query may use some of them, so it is compared when it starts."""
+    """Whether a type has fields or elements. A query may use some of them, so it is compared at the start."""
     return kind.upper().startswith(("STRUCT", "ARRAY", "MAP"))
 
 

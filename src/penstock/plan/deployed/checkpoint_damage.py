@@ -1,4 +1,4 @@
-"""What is wrong with the files of a checkpoint, found before a query starts. Nothing here needs Spark.
+"""Finds damaged files of a checkpoint before a query starts, without Spark.
 
 Spark reads the last two entries of the offset log, the last one of the commit log, and the logs of file readers from
 their last compact entry on. Older entries may be in any state.
@@ -25,28 +25,32 @@ DamageCode: TypeAlias = Literal[
 ]
 DAMAGES: Final[tuple[str, ...]] = get_args(DamageCode)
 NOTHING_LOST: Final = "no rows are lost"
-_FORGET: Final = "begins it anew"
+_FORGET: Final = "creates it again"
 _NOTES: Final[Mapping[str, tuple[str, str, str | None]]] = {
-    "topics.json": ("which topics it reads", f"{NOTHING_LOST}, but a topic that was made anew is not noticed", _FORGET),
+    "topics.json": (
+        "which topics it reads",
+        f"{NOTHING_LOST}, but a topic that was deleted and created again is not detected",
+        _FORGET,
+    ),
     "looked-through.json": (
-        "which records were looked through",
+        "which records were scanned",
         "dead letters of the last batch may be missing",
         _FORGET,
     ),
-    "phases.json": ("what it has read before its topics", "that is not known any more", None),
+    "phases.json": ("what it has read before its topics", "that information is lost", None),
     "schemas.json": ("which schemas the registry did not have", NOTHING_LOST, _FORGET),
-    "begin.json": ("where the changes of its table begin", "that is not known any more", None),
+    "begin.json": ("where the changes of its table begin", "that information is lost", None),
 }
-"""What Penstock notes in a checkpoint beside Spark's own files: what it says, what is lost without it, and a repair."""
+"""Penstock's own files in a checkpoint: content, what is lost without it, and the repair."""
 _VERSION: Final = re.compile(r"v\d+")
 _CHECKSUM: Final = re.compile(r" \d+ files [0-9a-f]+$")
-"""What is added to the offsets of file readers where a batch is noted."""
+"""The suffix of file offsets in a batch ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file that cannot be used. `lost` says what is gone with it; `repair` what `doctor --repair` does about it, None
-    if nothing can be done."""
+    """A damaged file. `lost` says what is lost with it, `repair` what `doctor --repair` does about it; None if it
+    cannot be repaired."""
 
     code: DamageCode
     file: Path
@@ -58,13 +62,13 @@ class Damage:
         return f"{self.text}; {self.lost}"
 
     def failure(self, query: str) -> QueryFailed:
-        rebuild = f"`--allow-rebuild {query}` begins again"
+        rebuild = f"`--allow-rebuild {query}` starts over"
         hint = f"`penstock doctor --repair` {self.repair}; {rebuild}" if self.repair else rebuild
         return QueryFailed(self.code, f"the checkpoint of `{query}` is damaged: {self}", hint=hint)
 
 
 def find_damage(checkpoint: Path, outputs: tuple[Path, ...] = ()) -> Damage | None:
-    """The first thing that keeps a query from going on. `outputs` are directories in which it writes batches."""
+    """The first damage that prevents a query from resuming. `outputs` are the directories of its batches."""
     return next(_damages(checkpoint, outputs), None)
 
 
@@ -90,14 +94,16 @@ def _metadata(checkpoint: Path, outputs: tuple[Path, ...]) -> Iterator[Damage]:
     if isinstance(found, dict) and isinstance(found.get("id"), str):
         return
     planned, committed = _last_number(checkpoint / "offsets"), _last_number(checkpoint / "commits")
-    text = f"{file} is {_state(file)}: it had the checkpoint's id"
+    text = f"{file} is {_state(file)}: it contained the checkpoint's id"
     if ledger_id(checkpoint, outputs) is not None:
-        yield Damage("checkpoint-metadata-damaged", file, text, NOTHING_LOST, "takes it from the ledger of its output")
+        yield Damage(
+            "checkpoint-metadata-damaged", file, text, NOTHING_LOST, "restores it from the ledger of its output"
+        )
     elif planned == committed:
-        yield Damage("checkpoint-metadata-damaged", file, text, NOTHING_LOST, "gives it another id")
+        yield Damage("checkpoint-metadata-damaged", file, text, NOTHING_LOST, "gives it a new id")
     else:
-        lost = f"batch {planned} is unfinished, and if it was written it will be written again"
-        yield Damage("checkpoint-metadata-damaged", file, text, lost, "gives it another id")
+        lost = f"batch {planned} is unfinished, and may be written twice"
+        yield Damage("checkpoint-metadata-damaged", file, text, lost, "gives it a new id")
 
 
 def _offsets(
@@ -108,26 +114,26 @@ def _offsets(
     if not is_offsets(file):
         yield _last_offsets(checkpoint, last, committed, outputs)
     if planned and last > 0 and not is_offsets(before := checkpoint / "offsets" / str(last - 1)):
-        text = f"{before} is {_state(before)}: it says how far batch {last - 1} had read"
+        text = f"{before} is {_state(before)}: it contains the end offsets of batch {last - 1}"
         code = _code(before)
         if committed == last:
-            yield Damage(
-                code, before, text, NOTHING_LOST, "writes it again from the batch after it, which is committed"
-            )
+            yield Damage(code, before, text, NOTHING_LOST, "restores it from the next batch, which is committed")
         else:
             yield _last_offsets(checkpoint, last - 1, committed, outputs)
 
 
 def _last_offsets(checkpoint: Path, number: int, committed: int | None, outputs: tuple[Path, ...]) -> Damage:
-    """What is to be said of offsets that Spark needs."""
+    """The damage of an entry of the offset log that Spark needs."""
     file = checkpoint / "offsets" / str(number)
-    text = f"{file} is {_state(file)}: it said how far batch {number} was to read"
+    text = f"{file} is {_state(file)}: it contained the end offsets of batch {number}"
     lines = ledger_offsets(checkpoint, outputs, number)
     if lines is not None and (header_before(checkpoint, number) or not (checkpoint / "state").is_dir()):
-        return Damage(_code(file), file, text, NOTHING_LOST, "writes it again from the ledger of its output")
+        return Damage(_code(file), file, text, NOTHING_LOST, "restores it from the ledger of its output")
     if committed is None or number > committed:
-        return Damage(_code(file), file, text, f"batch {number} was not committed, and {NOTHING_LOST}", "plans it anew")
-    return Damage(_code(file), file, text, "how far its inputs were read is not known any more")
+        return Damage(
+            _code(file), file, text, f"batch {number} was not committed, and {NOTHING_LOST}", "plans the batch again"
+        )
+    return Damage(_code(file), file, text, "how far its inputs were read is lost")
 
 
 def _code(file: Path) -> Literal["checkpoint-offsets-damaged", "checkpoint-offsets-missing"]:
@@ -139,13 +145,13 @@ def _commits(checkpoint: Path, committed: int) -> Iterator[Damage]:
     lines = _lines(file)
     if len(lines) < 2 or not isinstance(_parse_json(lines[1]), dict):
         text = f"{file} is {_state(file)}: it says that batch {committed} is committed"
-        lost = f"{NOTHING_LOST}, but late rows may be taken that would have been dropped"
-        repair = "writes it again, with the watermark that the batch began with"
+        lost = f"{NOTHING_LOST}, but late rows may be accepted that would have been dropped"
+        repair = "restores it with the watermark at which the batch began"
         yield Damage("checkpoint-commits-damaged", file, text, lost, repair)
 
 
 def _sources(checkpoint: Path) -> Iterator[Damage]:
-    """The logs of readers: of files, an entry for each batch that says which; of topics, where they began."""
+    """Check the logs of sources: the files of each batch, and the start offsets of topics."""
     root = checkpoint / "sources"
     for log in sorted(root.iterdir()) if root.is_dir() else ():
         entries = [path for path in log.iterdir() if path.name.removesuffix(".compact").isdigit()]
@@ -155,13 +161,13 @@ def _sources(checkpoint: Path) -> Iterator[Damage]:
             if not _is_source_log(file):
                 text, lost = (
                     f"{file} is {_state(file)}: it says what `{log.name}` has read",
-                    "that is not known any more",
+                    "that information is lost",
                 )
                 yield Damage("checkpoint-sources-damaged", file, text, lost)
 
 
 def _own_notes(checkpoint: Path) -> Iterator[Damage]:
-    """What we have noted ourselves, for the query and for its readers."""
+    """Check Penstock's own files of the query and its readers."""
     for file in (*checkpoint.glob("*.json"), *checkpoint.glob("kept/*/*.json")):
         if file.name in _NOTES and not isinstance(_json(file), dict):
             said, lost, repair = _NOTES[file.name]
@@ -169,17 +175,17 @@ def _own_notes(checkpoint: Path) -> Iterator[Damage]:
 
 
 def _notes(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> Iterator[Damage]:
-    """The ledger of a batch that is written and not committed: it will be compared when the batch is done again."""
+    """Check the ledger entry of a batch that is written and not committed: the replayed batch is compared with it."""
     found = _json(checkpoint / "metadata")
     for root in outputs:
         for note in root.glob(f"{found['id']}-{number:012d}-*/{NOTE}"):
             if not isinstance(_json(note), dict):
                 text = f"{note} is {_state(note)}: it says what batch {number} was made from"
-                yield Damage("batch-note-damaged", note, text, NOTHING_LOST, "writes it again from the checkpoint")
+                yield Damage("batch-note-damaged", note, text, NOTHING_LOST, "restores it from the checkpoint")
 
 
 def written_batches(outputs: tuple[Path, ...]) -> Iterator[dict[str, Any]]:
-    """What ledgers in directories say of the batches that were written, the newest first."""
+    """The ledger entries of written batches, the newest first."""
     notes = [note for root in outputs for note in root.glob(f"*/{NOTE}")]
     for note in sorted(notes, key=lambda path: path.parent.stat().st_mtime_ns, reverse=True):
         found = _json(note)
@@ -188,13 +194,13 @@ def written_batches(outputs: tuple[Path, ...]) -> Iterator[dict[str, Any]]:
 
 
 def ledger_id(checkpoint: Path, outputs: tuple[Path, ...]) -> str | None:
-    """The id of a checkpoint, as the ledger of an output has it. Those that were set aside have their own."""
+    """The id of a checkpoint from the ledger of an output. Checkpoints that were set aside have other ids."""
     ids = (str(note.get("checkpoint_id")) for note in written_batches(outputs))
     return next((own for own in ids if not checkpoint.with_name(f"{checkpoint.name}@{own[:8]}").exists()), None)
 
 
 def ledger_offsets(checkpoint: Path, outputs: tuple[Path, ...], number: int) -> list[str] | None:
-    """How far a batch had read, as the ledger of an output has it: the lines of its entry in the offset log."""
+    """The end offsets of a batch from the ledger of an output: the lines of its entry in the offset log."""
     found = _json(checkpoint / "metadata")
     own = found.get("id") if isinstance(found, dict) else None
     batches = (note for note in written_batches(outputs) if note.get("checkpoint_id") == own)
@@ -203,7 +209,7 @@ def ledger_offsets(checkpoint: Path, outputs: tuple[Path, ...], number: int) -> 
 
 
 def header_before(checkpoint: Path, number: int) -> dict[str, Any] | None:
-    """What the newest readable entry of the offset log before a batch says beside offsets: how state is kept."""
+    """The header of the newest readable entry of the offset log before a batch. It has the state settings."""
     older = sorted((int(p.name) for p in (checkpoint / "offsets").glob("*") if p.name.isdigit()), reverse=True)
     files = (checkpoint / "offsets" / str(one) for one in older if one < number)
     found = next((_parse_json(_lines(file)[1]) for file in files if is_offsets(file)), None)
@@ -219,7 +225,7 @@ def is_offsets(file: Path) -> bool:
 
 
 def _is_source_log(file: Path) -> bool:
-    """Whether a reader's own entry can be read, as far as that is known of its kind: a version, and lines of JSON."""
+    """Whether an entry of a source log is readable: a version, and lines of JSON."""
     try:
         text = file.read_text(encoding="utf-8").lstrip("\x00")
     except (OSError, ValueError):
@@ -250,7 +256,7 @@ def _state(file: Path) -> str:
 
 
 def _lines(file: Path) -> list[str]:
-    """The lines of a log's entry, the first of which is its version; none if it is no such thing."""
+    """The lines of a log entry, of which the first is the version; none if it is not a log entry."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
@@ -259,7 +265,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def _parse_json(text: str) -> Any:
-    """The value of a JSON text; None if it is none."""
+    """The value of a JSON text; None if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,5 +1,4 @@
-"""Groups of consumers: under their names others see how far topics are read. Those that somebody chose may know it of
-who read them before us."""
+"""Consumer groups, which show the read offsets of topics. A configured group may have offsets of another consumer."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -13,8 +12,8 @@ from penstock.plan.deployed.place import ProjectPlace
 
 
 def groups(spec: QuerySpec, place: ProjectPlace, chosen: str | None) -> dict[str, frozenset[str]]:
-    """The groups of consumers under which a query shows how far it has read, each with its topics: one for the query,
-    or one for every source if somebody has `chosen` what they begin with."""
+    """The consumer groups of a query, each with its topics: one for the query, or one per source with the configured
+    prefix `chosen`."""
     read = list(readers(spec))
     if chosen is None:
         return {place.group(spec.name): frozenset(topic for _, topic in read)} if read else {}
@@ -23,7 +22,7 @@ def groups(spec: QuerySpec, place: ProjectPlace, chosen: str | None) -> dict[str
 
 
 class ChosenGroups:
-    """The groups of a pipeline's readers, named by `consumer_group_id`. Where that is not given there are none."""
+    """The consumer groups of a pipeline's readers, if `consumer_group_id` is set."""
 
     def __init__(self, clusters: Clusters, place: ProjectPlace) -> None:
         chosen = clusters.source.group if clusters.source is not None and place.is_of_pipeline else None
@@ -32,7 +31,7 @@ class ChosenGroups:
         self._chosen = chosen
 
     def known_readers(self, queries: Iterable[QuerySpec]) -> frozenset[tuple[str, str]]:
-        """The readers and topics of which groups have offsets."""
+        """The readers and topics for which the groups have offsets."""
         return frozenset(each for query in queries for each in self.of(query))
 
     def of(self, spec: QuerySpec) -> dict[tuple[str, str], dict[int, int]]:
@@ -45,7 +44,7 @@ class ChosenGroups:
         return found
 
     def _committed_offsets(self, group: str, topic: str) -> Mapping[tuple[str, int], int]:
-        """What a group says; nothing if we may not ask."""
+        """The committed offsets of a group; none if access is denied."""
         try:
             return self._admin.committed_offsets(group, [topic])
         except ServiceError as error:
@@ -54,7 +53,7 @@ class ChosenGroups:
             return {}
 
     def forget(self, spec: QuerySpec) -> None:
-        """Let a query begin anew."""
+        """Delete the offsets of a query."""
         for reader in dict.fromkeys(reader for reader, _ in self.of(spec)):
             self._admin.forget(self._place.group(reader, self._chosen))
 

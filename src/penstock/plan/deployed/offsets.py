@@ -1,5 +1,5 @@
-"""Offsets of a pipeline in its store, under keys that others know: the reader, the topic and the partition. Beside them
-stands which sources a reader has read to their end before it came to its topic."""
+"""Offsets of a pipeline in its store, under public keys: reader, topic and partition. The store also has the finished
+backfill phases of a reader."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,8 +10,7 @@ from penstock.plan.deployed.stores import StateStore
 
 
 def readers(spec: QuerySpec) -> Iterator[tuple[str, str]]:
-    """The topics that a query reads, each after the name under which its offsets are kept: that of the source, or of a
-    sink that reads for itself."""
+    """The topics that a query reads, each with the name of its reader: the source, or an isolated sink."""
     for entry in spec.inputs:
         if entry.topic is not None:
             yield reader_of(spec, entry), entry.topic
@@ -34,7 +33,7 @@ class _StoredOffset(NamedTuple):
 
 
 class OffsetStore:
-    """What a store says of how far topics are read."""
+    """The stored offsets of topics."""
 
     def __init__(self, store: StateStore, namespace: str) -> None:
         self._store = store
@@ -52,16 +51,16 @@ class OffsetStore:
         )
 
     def known_readers(self) -> frozenset[tuple[str, str]]:
-        """Of which readers and topics something is kept."""
+        """The readers and topics with stored offsets."""
         return frozenset((kept.reader, kept.topic) for kept in self._stored_offsets(""))
 
     def of(self, reader: str, topic: str) -> dict[int, int]:
-        """The next offset of each partition that a reader had come to."""
+        """The next offset of each partition of a reader."""
         found = self._stored_offsets(_key(reader, topic, ""))
         return {kept.number: kept.offset for kept in found if (kept.reader, kept.topic) == (reader, topic)}
 
     def put_id(self, reader: str, topic: str, number: str | None) -> None:
-        """Keep which topic the offsets of a reader are of: one that is made anew has another id."""
+        """Store the id of a reader's topic: a recreated topic has another id."""
         if number is not None:
             self._store.put(self._topics, {_key(reader, topic, "id"): {"id": number}})
 
@@ -71,11 +70,11 @@ class OffsetStore:
         return None if kept is None else str(kept["id"])
 
     def put_phases(self, reader: str, phases: Iterable[str]) -> None:
-        """Keep which phases a reader is done with; after them comes its topic."""
+        """Store the finished phases of a reader."""
         self._store.put(self._namespace, {_PHASES.format(reader): {"current_phase": "unbounded", _DONE: list(phases)}})
 
     def phases(self) -> dict[str, frozenset[str]]:
-        """The phases that readers are done with."""
+        """The finished phases of readers."""
         begin, end = _PHASES.split("{}")
         found = self._store.get(self._namespace, begin).items()
         return {
@@ -93,7 +92,7 @@ class OffsetStore:
             self._store.remove(self._topics, topics)
 
     def _stored_offsets(self, prefix: str) -> Iterator[_StoredOffset]:
-        """The offsets in the store. Others may keep what is theirs in the same namespace: it is passed over."""
+        """The offsets in the store. Other keys in the namespace are ignored."""
         for key, document in self._store.get(self._namespace, prefix).items():
             parts = key.rsplit(":", 2)
             offset = document.get("offset") if isinstance(document, dict) else None

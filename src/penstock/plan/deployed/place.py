@@ -1,4 +1,4 @@
-"""Where a project keeps what it must remember: everything below `.penstock`, beside its documents."""
+"""The directories of a project's state: everything below `.penstock`, next to its documents."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,10 +17,10 @@ BatchLog: TypeAlias = Literal["offsets", "commits"]
 
 @dataclass(frozen=True, slots=True)
 class ProjectPlace:
-    """`name` tells a project and a pipeline of one name apart: `project.shop`, `pipeline.shop`; `application` tells
-    deployments of one pipeline apart. `environment` is the slot that state is kept in: that of the environment, unless
-    `slots` says otherwise. What does not `last` is of one run, and has checkpoints of its own: those of runs
-    that remember are left as they are."""
+    """`name` distinguishes a project from a pipeline of the same name: `project.shop`, `pipeline.shop`. `application`
+    distinguishes deployments of one pipeline. `environment` is the slot of the state: that of the environment, unless
+    `slots` chooses another. Without `lasts`, the state is of one run and has its own checkpoints; those of other runs
+    are not touched."""
 
     root: Path
     name: str
@@ -28,7 +28,7 @@ class ProjectPlace:
     application: str | None = None
     lasts: bool = True
     carried: tuple[tuple[str, str], ...] = ()
-    """Queries that go on with the checkpoint of another name, and that name."""
+    """Queries that use the checkpoint of another name, and that name."""
 
     def with_slot(self, slot: str) -> "ProjectPlace":
         return replace(self, environment=slot)
@@ -43,7 +43,7 @@ class ProjectPlace:
 
     @property
     def offsets_namespace(self) -> str:
-        """The namespace of a pipeline's offsets in a store, which others know too."""
+        """The public namespace of a pipeline's offsets in a store."""
         return self.application or self.name.partition(".")[2]
 
     @property
@@ -64,23 +64,23 @@ class ProjectPlace:
 
     @property
     def replay_lock(self) -> Path:
-        """Of who delivers dead letters again. A run may go on beside."""
+        """The lock of `errors replay` and `errors discard`. A run may be active at the same time."""
         return self._own / "run" / "letters-lock"
 
     def checkpoint(self, query: str) -> Path:
         return self._checkpoints / short_directory_name(self._original_name(query))
 
     def heartbeat_directory(self, query: str) -> Path:
-        """Where the heartbeats of a query are."""
+        """The directory of a query's watermark heartbeats."""
         return self._own / "beats" / short_directory_name(self._original_name(query))
 
     def _original_name(self, query: str) -> str:
-        """The name that a query had when it began. Another query that has that name by now has another directory."""
+        """The original name of a query. Another query that has that name now uses another directory."""
         names = dict(self.carried)
         return names.get(query, f"{query}{_ANOTHER}" if query in names.values() else query)
 
     def group(self, reader: str, chosen: str | None = None) -> str:
-        """The group of consumers under which a reader shows how far it is; it may begin with what was `chosen`."""
+        """The consumer group of a reader; `chosen` is its configured prefix."""
         if chosen is not None:
             return f"{chosen}-{reader}"
         named = self.environment.partition("@")[0]
@@ -92,13 +92,13 @@ class ProjectPlace:
             yield from (p.name for p in self.topics.iterdir() if p.is_dir())
 
     def filled_topics(self) -> Iterator[str]:
-        """Topics that hold batches which a query has written."""
+        """Topics with batches that a query has written."""
         for topic in self.existing_topics():
             if next((self.topics / topic).glob(f"*/{NOTE}"), None) is not None:
                 yield topic
 
     def existing_checkpoints(self) -> Iterator[str]:
-        """Queries whose checkpoint has begun."""
+        """Queries with a checkpoint."""
         root = self._checkpoints
         if root.is_dir():
             begun = (p for p in root.iterdir() if (p / "metadata").is_file() or last_batch(p, "offsets") >= 0)

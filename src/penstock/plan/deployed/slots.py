@@ -1,7 +1,6 @@
-"""Which state a run goes on with: that of its environment, and of the place where its topics are.
-
-The first place of topics that an environment is run with has the environment's own slot; any other has one beside it,
-such as `default@kafka`. An environment can adopt the slot of runs without one.
+"""Chooses the state slot of a run, by its environment and the place of its topics. The first place of topics that an
+environment uses has the slot with the environment's name; another place has its own, such as `default@kafka`. An
+environment can adopt the slot of runs without an environment.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ _KINDS: Final[Mapping[str, TopicsPlace]] = {"topic": "embedded", "kafka": "kafka
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """State that an environment can go on with: the `slot` it is in, and how many queries it has."""
+    """State that an environment can adopt: its `slot`, and its number of queries."""
 
     environment: str
     slot: str
@@ -28,13 +27,13 @@ class Adoption:
 
 
 def slot_of(store: StateStore, place: ProjectPlace, topics: TopicsPlace) -> str:
-    """The slot that has the state of an environment, with its topics in this place."""
+    """The slot of an environment with its topics in this place."""
     adopted = store.get(_adoptions(place), "").get(place.environment)
     return _for_topics(store, place, str(adopted["slot"]) if adopted else place.environment, topics)
 
 
 def adoption(store: StateStore, place: ProjectPlace, topics: TopicsPlace) -> Adoption | None:
-    """The state of runs without an environment, if this environment has none of its own and nobody else has it."""
+    """The state of runs without an environment, if this environment has none and no other one has adopted it."""
     others = store.get(_adoptions(place), "")
     own = _for_topics(store, place, place.environment, topics)
     if place.environment == DEFAULT or place.environment in others or _queries(store, place, own):
@@ -50,7 +49,7 @@ def record_adoption(store: StateStore, place: ProjectPlace, adopted: Adoption) -
 
 
 def record_topics(store: StateStore, place: ProjectPlace, topics: TopicsPlace) -> None:
-    """Keep where the topics of a slot are."""
+    """Record where the topics of a slot are."""
     store.put(place.namespace, {_TOPICS: topics})
 
 
@@ -60,7 +59,7 @@ def _for_topics(store: StateStore, place: ProjectPlace, slot: str, topics: Topic
 
 
 def _topics(store: StateStore, place: ProjectPlace, slot: str) -> TopicsPlace | None:
-    """Where the topics of a slot are, by what is kept or by the queries that ran; None if nothing is known."""
+    """Where the topics of a slot are, by its record or by the queries that ran; None if unknown."""
     kept = store.get(place.with_slot(slot).namespace, _TOPICS).get(_TOPICS)
     if kept is not None:
         return "kafka" if kept == "kafka" else "embedded"
@@ -78,5 +77,5 @@ def _queries(store: StateStore, place: ProjectPlace, slot: str) -> Mapping[str, 
 
 
 def _adoptions(place: ProjectPlace) -> str:
-    """The namespace that says which slots environments have adopted. No environment is called like that."""
+    """The namespace of adopted slots. It is not a valid environment name."""
     return f"{place.name}/ environments"

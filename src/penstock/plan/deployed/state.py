@@ -1,4 +1,4 @@
-"""Deployed state: what was started, from which revision, and how far it is. JSON documents in a store."""
+"""Deployed state: the started queries, their revision and their progress, as JSON documents in a store."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ from penstock.plan.deployed.stores import StateStore
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """`begun`: a batch was committed. `unfinished`: a batch was planned that is not committed. `origin`: what its state
-    was begun with, if that is known."""
+    """`begun`: a batch was committed. `unfinished`: a batch was planned that is not committed. `origin`: the initial
+    layout of its state, if it is known."""
 
     begun: bool
     unfinished: bool
@@ -30,11 +30,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class DeployedState:
-    """What earlier runs recorded and left: queries with their full definition, topics, checkpoints by query name.
-
-    `filled` are topics that hold rows of a query. `moved_from` is where the project was when its checkpoints began, if
-    that is not here. `connectors` are those made for the project, with the cluster that runs each; `virtual_topics`
-    likewise, with the virtual cluster of the gateway.
+    """What earlier runs left: queries with their full definition, topics, checkpoints by query name. `filled` are
+    topics with rows of a query. `moved_from` is the directory in which the checkpoints began, if the project was moved.
+    `connectors` are those that the project created, with their cluster; `virtual_topics` likewise, with the virtual
+    cluster of the gateway.
     """
 
     queries: Mapping[str, QuerySpec] = field(default_factory=dict)
@@ -45,20 +44,20 @@ class DeployedState:
     connectors: Mapping[str, str] = field(default_factory=dict)
     virtual_topics: Mapping[str, str] = field(default_factory=dict)
     offsets: frozenset[tuple[str, str]] = frozenset()
-    """The readers and topics of which a store keeps offsets."""
+    """The readers and topics with offsets in the store."""
     grouped: frozenset[tuple[str, str]] = frozenset()
-    """Those of which a group of consumers has offsets that somebody chose."""
+    """The readers and topics with offsets in a configured consumer group."""
     phases: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """What readers had to read before their topics, and are done with."""
+    """The finished backfill phases of readers."""
     damaged: Mapping[str, Damage] = field(default_factory=dict)
-    """What keeps queries from going on with their checkpoints, by name."""
+    """Damaged checkpoints, by query name."""
     places: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Places that variables named when queries ran last, by query and reader or sink."""
+    """The locations that variables named at the last run, by query and by reader or sink."""
     filled_on_kafka: frozenset[str] = frozenset()
-    """Topics of Kafka that hold rows of a query. `filled` are directories."""
+    """Kafka topics with rows of a query. `filled` are directories."""
 
     def holds_rows(self, sink: Mapping[str, Any]) -> bool:
-        """Whether the topic of a sink holds rows of a query already, in the place where the sink writes."""
+        """Whether the topic of a sink already holds rows of a query."""
         filled = self.filled_on_kafka if sink["type"] == "kafka" else self.filled
         return sink.get("topic") in filled
 
@@ -112,7 +111,7 @@ _VIRTUAL_TOPIC: Final = "virtual-topic:"
 
 
 def _clusters(documents: Mapping[str, Any], prefix: str) -> dict[str, str]:
-    """Where things are that were made for the project, by name."""
+    """The clusters of the resources that the project created, by name."""
     return {key.removeprefix(prefix): d["cluster"] for key, d in documents.items() if key.startswith(prefix)}
 
 
@@ -124,7 +123,7 @@ def _checkpoint(place: ProjectPlace, query: str) -> Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a run has written about itself: `run` about the process, `progress` by query name."""
+    """The record of a run: `run` about the process, `progress` by query name."""
 
     revision: str | None
     run: Mapping[str, Any]
@@ -138,13 +137,14 @@ def read_run_record(store: StateStore, place: ProjectPlace) -> RunRecord:
 
 
 def read_replay_progress(store: StateStore, place: ProjectPlace) -> dict[tuple[str, str], ReplayProgress]:
-    """How far dead letters were delivered again: by the topic that keeps them and their node."""
+    """The replay progress of dead letters, by error topic and node."""
     found = store.get(place.namespace, "delivered:").values()
     return {(d["topic"], d["node"]): ReplayProgress(d["parts"], d.get("codes", {}), d.get("topic_id")) for d in found}
 
 
 def record_replay_progress(store: StateStore, place: ProjectPlace, letters: Sequence[DeadLetter]) -> None:
-    """Note that dead letters are done with. They stand in order, and nothing of their kinds waits between them."""
+    """Record dead letters as replayed or discarded. They must be in order, without pending ones of the same kind in
+    between."""
     known = read_replay_progress(store, place)
     for topic, node in {(letter.kept_in, letter.node) for letter in letters}:
         some = (letter for letter in letters if (letter.kept_in, letter.node) == (topic, node))
@@ -160,7 +160,7 @@ def record_query(store: StateStore, place: ProjectPlace, revision: str, query: Q
 
 
 def record_places(store: StateStore, place: ProjectPlace, query: str, places: Mapping[str, str]) -> None:
-    """Keep the places that variables name for a query which is about to run."""
+    """Record the locations that variables name, before a query runs."""
     if places:
         store.put(place.namespace, {_PLACES + query: dict(places)})
 
@@ -191,7 +191,7 @@ _RETIRED: Final = "retired:"
 
 
 def read_retired_queries(store: StateStore, place: ProjectPlace) -> dict[str, Mapping[str, Any]]:
-    """Queries that are gone from the project, as they were when they ran last."""
+    """The removed queries, as they last ran."""
     return {key.removeprefix(_RETIRED): d for key, d in store.get(place.namespace, _RETIRED).items()}
 
 
@@ -200,7 +200,7 @@ def forget_retired_queries(store: StateStore, place: ProjectPlace) -> None:
 
 
 def retire_query(store: StateStore, place: ProjectPlace, name: str) -> None:
-    """Keep what a query was that is gone from the project: its checkpoint and its topics are still there."""
+    """Record a query as retired: its checkpoint and topics still exist."""
     known = store.get(place.namespace, f"query:{name}").get(f"query:{name}")
     if known is not None:
         store.put(place.namespace, {_RETIRED + name: known})

@@ -1,4 +1,4 @@
-"""What the state of a checkpoint was begun with, kept beside it: it goes where the checkpoint goes."""
+"""The initial layout of a checkpoint's state, stored next to the checkpoint so that both move together."""
 
 import json
 import os
@@ -16,10 +16,8 @@ InputColumns: TypeAlias = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class StateOrigin:
-    """The number of partitions of the state, which can never change, and the columns that it is made of.
-
-    `declared` has the columns that are used of inputs, with types as documents say them or let them be inferred;
-    `found` those that operators keep, as Spark finds them.
+    """The number of state partitions, which can never change, and the columns in state. `declared` has the used input
+    columns with declared or inferred types; `found` has the columns that operators keep, with Spark's types.
     """
 
     partitions: int
@@ -28,7 +26,7 @@ class StateOrigin:
 
 
 def read_origin(checkpoint: Path) -> StateOrigin | None:
-    """None if nothing was written down, or it cannot be read."""
+    """Read the layout; None if it is missing or unreadable."""
     try:
         document = json.loads((checkpoint / ORIGIN).read_text(encoding="utf-8"))
         if (before := document.get("before")) and last_batch(checkpoint, "commits") <= document["after"]:
@@ -39,10 +37,8 @@ def read_origin(checkpoint: Path) -> StateOrigin | None:
 
 
 def write_origin(checkpoint: Path, origin: StateOrigin, before: StateOrigin | None = None) -> None:
-    """Write it down as a whole or not at all.
-
-    Where state goes on, `before` is what it was begun with so far: that counts until a batch is committed, since Spark
-    may refuse the new columns.
+    """Write the layout atomically. For existing state, `before` is its current layout, which applies until a batch is
+    committed, since Spark may refuse the new columns.
     """
     document = asdict(origin)
     if before is not None:

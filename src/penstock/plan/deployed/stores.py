@@ -1,4 +1,4 @@
-"""Where documents of deployed state are kept: in a file, in a database, or for as long as a process runs."""
+"""Stores for deployed state: a file, a database, or memory."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ RUNNING: Final = "this pipeline is already running"
 
 @dataclass(frozen=True, slots=True)
 class StoreLock:
-    """The lock of a store, held."""
+    """A held lock of a store."""
 
     check: Callable[[], None]
-    """To be called now and then: it raises if somebody else runs the same after all."""
+    """Check the lock; raises if another process has taken it. Call it regularly."""
     descriptors: tuple[int, ...] = ()
-    """To be inherited by the process of Spark, which then holds the lock too."""
+    """File descriptors that Spark's process inherits, so that it holds the lock too."""
 
 
 class StateStore(Protocol):
-    """Documents by key. A namespace keeps projects apart that share a store."""
+    """Documents by key. Namespaces separate projects in one store."""
 
     @property
     def lasts(self) -> bool:
-        """Whether what is put here is there for the next process."""
+        """Whether documents outlive the process."""
 
     def get(self, namespace: str, prefix: str) -> Mapping[str, Any]: ...
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None: ...
     def remove(self, namespace: str, keys: list[str]) -> None: ...
     def hold_lock(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[StoreLock]:
-        """Keep others who share the store from running the same as long as the block lasts; they are told `busy`."""
+        """Hold a lock while the block runs. Another process that asks for it gets an error with the text `busy`."""
 
 
 class SqliteStore:
-    """A file. Reading one that is not there finds nothing and makes nothing."""
+    """A store in a SQLite file. Reading a missing file finds nothing and creates nothing."""
 
     lasts = True
 
@@ -71,7 +71,7 @@ class SqliteStore:
         return {key: json.loads(data) for key, data in rows}
 
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
-        """Write all of them or none."""
+        """Write all documents in one transaction."""
         self._make_directory()
         with self._connection() as connection:
             connection.executemany(
@@ -120,7 +120,7 @@ class SqliteStore:
 
 
 class PostgresStateStore:
-    """A table of a database, which others see too. Reading one that is not there finds nothing and makes nothing."""
+    """A store in a PostgreSQL table. Reading a missing table finds nothing and creates nothing."""
 
     lasts = True
 
@@ -148,7 +148,7 @@ class PostgresStateStore:
         return dict(rows)
 
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
-        """Write all of them or none."""
+        """Write all documents in one transaction."""
         texts = [(namespace, key, json.dumps(document)) for key, document in documents.items()]
         with self.server.connect() as db, db.transaction(), db.cursor() as cursor:
             if not self._is_made:
@@ -175,9 +175,8 @@ class PostgresStateStore:
 
     @contextmanager
     def hold_lock(self, namespace: str, busy: str = RUNNING) -> Iterator[StoreLock]:
-        """The lock is the database's, so it dies with the processes that hold its connection, on whatever machine.
-
-        It dies with the database, too: then it is taken again, unless somebody else has it by now.
+        """Hold an advisory lock of the database. It ends with the processes that hold its connection, on any machine.
+        If the database restarts, the lock is taken again, unless another process has it by then.
         """
         with ExitStack() as connections:
             db = self._acquire_lock(namespace, busy, connections)
@@ -206,7 +205,7 @@ class PostgresStateStore:
 
 
 class MemoryStore:
-    """Remembers nothing beyond the process: every run begins afresh."""
+    """A store in memory: every run starts from nothing."""
 
     lasts = False
 
@@ -229,7 +228,7 @@ class MemoryStore:
 
 
 def state_store(said: StateBackend, place: ProjectPlace) -> StateStore:
-    """The store that settings name; a file of ours where they name none."""
+    """The store that settings name; by default the project's file."""
     match said.backend_type:
         case "InMemory":
             return MemoryStore()

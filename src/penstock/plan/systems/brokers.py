@@ -1,4 +1,4 @@
-"""The topics that brokers hold, fetched before a plan is made."""
+"""Fetches the topics of brokers before planning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,9 +12,8 @@ from penstock.manifest.model import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """Topics by name, where sources read and where sinks write; `filled` are those of ours that hold records.
-
-    None where no Kafka is asked: topics are directories then.
+    """Topics by name, of the source and the sink cluster. `filled` are topics of the project with records. None without
+    Kafka: topics are directories then.
     """
 
     source: Mapping[str, TopicState] | None = None
@@ -26,7 +25,7 @@ NO_BROKERS: Final = Brokers()
 
 
 def ask_brokers(manifest: Manifest, clusters: Clusters) -> Brokers:
-    """Ask for the topics that the manifest reads and writes. Raises a ServiceError if a broker cannot be asked."""
+    """Fetch the topics that the manifest reads and writes. Raises a ServiceError if a broker cannot be reached."""
     reads = [entry.node for query in manifest.queries for entry in query.inputs if entry.topic is not None]
     own = [topic for topic in manifest.topics if topic.on_kafka]
     source = _topics(KafkaAdmin(clusters.source.kafka), reads) if reads and clusters.source else None

@@ -1,4 +1,4 @@
-"""The virtual topics that a gateway has, and what it has to say of those that it is to have."""
+"""Plans the virtual topics of a gateway."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,15 +17,14 @@ _SELECT_PLUGIN: Final = "io.conduktor.gateway.interceptor.VirtualSqlTopicPlugin"
 _MASK_PLUGIN: Final = "io.conduktor.gateway.interceptor.FieldLevelDataMaskingPlugin"
 _SELECT_PRIORITY: Final = 100
 _MASK_PRIORITY: Final = 200
-"""Masks come behind the SQL: they cover fields under the names that consumers see."""
+"""Masks run after the SQL: they apply to the field names that consumers see."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gateways:
-    """What a gateway has, by virtual cluster; what it has against what is wanted, by virtual topic.
-
-    `there` is None if none was asked. `cluster` is the virtual cluster of the project, `wanted` are the interceptors of
-    each virtual topic; they may hold the password of the registry.
+    """The contents of a gateway, by virtual cluster, and its objections to wanted virtual topics. `there` is None
+    without a gateway. `cluster` is the virtual cluster of the project, `wanted` are the interceptors of each virtual
+    topic; they may hold the password of the registry.
     """
 
     cluster: str = ""
@@ -39,7 +38,7 @@ NO_GATEWAY: Final = Gateways()
 
 
 def ask_gateway(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, str]) -> Gateways:
-    """Ask the gateway that has, or is to have, virtual topics of the project. `deployed` are those made before."""
+    """Ask the gateway about the virtual topics of the project. `deployed` are those that it created before."""
     gateway = clusters.gateway
     if gateway is None or not (manifest.gateway_rules or deployed):
         return NO_GATEWAY
@@ -56,7 +55,7 @@ def ask_gateway(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, s
 
 
 def _is_served(rule: GatewayRule, wanted: Mapping[str, GatewayInterceptor], there: GatewayState) -> bool:
-    """Whether a virtual topic is as it should be, so that nothing need be asked about it."""
+    """Whether a virtual topic is up to date, so that no request is needed."""
     return (
         there.aliases.get(rule.virtual_topic) == rule.physical_topic and _existing_interceptors(rule, there) == wanted
     )
@@ -79,7 +78,7 @@ def _mask_password(text: str, registry: Registry | None) -> str:
 
 
 def own_interceptors(virtual_topic: str) -> tuple[str, str]:
-    """The interceptors that a virtual topic may have, as records meet them."""
+    """The names of a virtual topic's interceptors, in their order."""
     return f"{virtual_topic}-select", f"{virtual_topic}-mask"
 
 
@@ -122,9 +121,9 @@ def _schema_settings(registry: Registry) -> dict[str, Any]:
 def virtual_topic_steps(
     manifest: Manifest, deployed: Mapping[str, str], gateways: Gateways
 ) -> Iterator[VirtualTopicStep]:
-    """From what is there to what the project says. Only virtual topics that the project made are ever taken away.
-
-    Those go first: one that moves to another virtual cluster is forgotten in the old one, and then made in the new.
+    """The steps from the gateway's contents to the project. Only virtual topics that the project created are deleted.
+    Deletions come first: a virtual topic that moves to another virtual cluster is deleted in the old one, then created
+    in the new one.
     """
     present = {rule.virtual_topic for rule in manifest.gateway_rules}
     for name, cluster in deployed.items():
@@ -141,7 +140,7 @@ def virtual_topic_steps(
             continue
         changes = [*_describe_move(rule, there.aliases.get(rule.virtual_topic)), *_changes(has, wanted)]
         if not changes and deployed.get(rule.virtual_topic) != gateways.cluster:
-            changes = ["it is there already, and from now on this project's"]
+            changes = ["it exists already, and this project takes it over"]
         if changes:
             yield ChangeVirtualTopic(rule, gateways.cluster, ", ".join(changes))
 
@@ -154,7 +153,7 @@ def _describe_move(rule: GatewayRule, before: str | None) -> Iterator[str]:
 
 
 def _changes(has: Mapping[str, GatewayInterceptor], wanted: Mapping[str, GatewayInterceptor]) -> Iterator[str]:
-    """What differs, interceptor by interceptor. Settings that may hold a password are not shown."""
+    """The differences by interceptor. Settings that may hold a password are not shown."""
     for name in sorted({*has, *wanted}):
         old, new = has.get(name), wanted.get(name)
         if old == new:
@@ -164,7 +163,7 @@ def _changes(has: Mapping[str, GatewayInterceptor], wanted: Mapping[str, Gateway
 
 
 def _describe_interceptor(interceptor: GatewayInterceptor | None) -> str:
-    """The part of an interceptor that people know it by."""
+    """A short description of an interceptor."""
     if interceptor is None:
         return "none"
     if "statement" in interceptor.config:
@@ -179,12 +178,12 @@ def virtual_topic_refusals(manifest: Manifest, gateways: Gateways) -> Iterator[D
     for rule in manifest.gateway_rules:
         params = {"topic": rule.virtual_topic}
         if gateways.there is None:
-            text = f"`{rule.name}` is a virtual topic, and no gateway was asked"
+            text = f"`{rule.name}` is a virtual topic, and no gateway is configured"
             hint = "set `runtime.kafka` and `runtime.conduktor.gateway.admin_url`; or write `materialized: topic`"
             yield Diagnostic("not-runnable-here", text, hint=hint, params=params)
         elif rule.with_schema and rule.interceptors and not gateways.has_registry:
             text = f"`{rule.name}` is a virtual topic of records with a schema, and there is no registry"
             yield Diagnostic("not-runnable-here", text, hint="set `runtime.schema_registry`", params=params)
         for problem in gateways.problems.get(rule.virtual_topic, ()):
-            text = f"the gateway does not take `{rule.virtual_topic}`: {problem}"
+            text = f"the gateway rejects `{rule.virtual_topic}`: {problem}"
             yield Diagnostic("gateway-refused", text, params=params)

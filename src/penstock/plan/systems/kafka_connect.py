@@ -1,4 +1,4 @@
-"""The connectors that Kafka Connect has, and what it has to say of those that it is to have."""
+"""Plans the connectors of Kafka Connect."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,9 +16,8 @@ from penstock.project.yaml.variables import Environ, resolve_variables
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Connectors by cluster and name; what is wrong with those that are wanted, and their settings, by name.
-
-    Settings may hold passwords.
+    """Existing connectors by cluster and name; objections to the wanted ones, and their settings, by name. Settings may
+    hold passwords.
     """
 
     there: Mapping[str, Mapping[str, ConnectorState]] = field(default_factory=dict)
@@ -30,9 +29,8 @@ NO_WORKERS: Final = Workers()
 
 
 def ask_workers(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, str], environ: Environ) -> Workers:
-    """Ask the clusters that have, or are to have, connectors of the project. `deployed` are those that it made before.
-
-    What is wanted is filled in, and a worker says whether it would take it.
+    """Ask the clusters about the connectors of the project. `deployed` are those that it created before. A worker
+    validates the resolved settings.
     """
     wanted = [c for c in manifest.connectors if c.cluster in clusters.connect]
     names = {*(str(c.cluster) for c in wanted), *(name for name in deployed.values() if name in clusters.connect)}
@@ -43,14 +41,14 @@ def ask_workers(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, s
 
 
 def resolve_settings(connector: ConnectorSpec, environ: Environ) -> dict[str, str]:
-    """The settings of a connector as they are sent. A variable that is not set stays a reference: `plan` refuses it."""
+    """The resolved settings of a connector. An unset variable stays a reference, which `plan` refuses."""
     value, _ = resolve_variables(dict(connector.config), environ)
     assert isinstance(value, dict)
     return {key: _text(setting) for key, setting in value.items()}
 
 
 def connector_steps(manifest: Manifest, deployed: Mapping[str, str], workers: Workers) -> Iterator[ConnectorStep]:
-    """From what is there to what the project says. Connectors that the project has not made are never touched."""
+    """The steps from the existing connectors to the project. Foreign connectors are never touched."""
     for connector in manifest.connectors:
         there = workers.there.get(str(connector.cluster))
         if there is None:
@@ -73,7 +71,7 @@ def connector_steps(manifest: Manifest, deployed: Mapping[str, str], workers: Wo
 
 
 def _is_own(connector: ConnectorSpec, deployed: Mapping[str, str]) -> bool:
-    """Whether the project made the connector of that name."""
+    """Whether the project created the connector of that name."""
     return deployed.get(connector.name) == connector.cluster
 
 
@@ -84,13 +82,13 @@ def connector_refusals(manifest: Manifest, deployed: Mapping[str, str], workers:
             changes = list(_changes(connector, state.config, workers.settings[connector.name]))
             if changes:
                 text = (
-                    f"Kafka Connect has a connector `{connector.name}` that this project has not made, "
+                    f"Kafka Connect has a connector `{connector.name}` that this project did not create, "
                     f"with other settings: {', '.join(changes)}"
                 )
-                hint = "call the model otherwise, or delete the connector if nobody needs it"
+                hint = "rename the model, or delete the connector if nobody needs it"
                 yield Diagnostic("connector-taken", text, hint=hint, params={"connector": connector.name})
         if str(connector.cluster) not in workers.there:
-            text = f"`{connector.name}` needs Kafka Connect, and no cluster of it was asked"
+            text = f"`{connector.name}` needs Kafka Connect, and no Connect cluster is configured"
             hint = (
                 f"name one in `runtime.connect`; `penstock compile` writes the configuration for "
                 f"{connector.connector_class}; or use --select"
@@ -98,13 +96,13 @@ def connector_refusals(manifest: Manifest, deployed: Mapping[str, str], workers:
             yield Diagnostic("not-runnable-here", text, hint=hint, params={"connector": connector.name})
         settings = workers.settings.get(connector.name, {})
         for problem in workers.problems.get(connector.name, ()):
-            text = f"Kafka Connect does not take `{connector.name}`: {_mask_values(problem, connector, settings)}"
+            text = f"Kafka Connect rejects `{connector.name}`: {_mask_values(problem, connector, settings)}"
             params = {"connector": connector.name}
             yield Diagnostic("connector-refused", text, hint="mend `advanced.connector.config`", params=params)
 
 
 def _changes(connector: ConnectorSpec, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    """What differs, by key. Values that nobody may see are not shown."""
+    """The differences by key. Secret values are not shown."""
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
         if old != new:
@@ -122,7 +120,7 @@ def _is_filled(connector: ConnectorSpec, key: str) -> bool:
 
 
 def _mask_values(text: str, connector: ConnectorSpec, settings: Mapping[str, str]) -> str:
-    """What a worker says, without the values of variables that it repeats."""
+    """The message of a worker, with the values of variables masked."""
     for key, value in settings.items():
         if value and (_is_filled(connector, key) or is_secret_name(key)):
             text = text.replace(value, COVER)

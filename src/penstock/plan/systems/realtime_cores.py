@@ -1,4 +1,4 @@
-"""How many cores real-time mode needs. Spark does not tell: a partition that gets none is not read, without a word."""
+"""Checks the cores for real-time mode. Spark does not: it silently leaves a partition without a core unread."""
 
 import os
 import re
@@ -13,7 +13,7 @@ _LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 
 
 def cores_of(master: str) -> int | None:
-    """How many tasks run at a time, as far as the master tells; None for a cluster."""
+    """The number of parallel tasks of a local master; None for a cluster."""
     found = _LOCAL.fullmatch(master)
     if found is None:
         return None
@@ -23,9 +23,8 @@ def cores_of(master: str) -> int | None:
 def missing_cores(
     manifest: Manifest, chosen: Collection[QuerySpec], brokers: Brokers, cores: int
 ) -> Iterator[Diagnostic]:
-    """Refuse queries in real-time mode that would never get at some of their records.
-
-    Each partition that they read holds a core for as long as they run; queries in batches share one that is left.
+    """Refuse real-time queries that could not read some partitions. Each partition holds a core for as long as the
+    query runs; batch queries share one more.
     """
     endless = [query for query in chosen if isinstance(query.trigger, RealTime)]
     if not endless:
@@ -41,7 +40,7 @@ def missing_cores(
 
 
 def _partitions(entry: Input, manifest: Manifest, brokers: Brokers) -> int:
-    """How many partitions an input has, or will have once its topic is made."""
+    """The number of partitions that an input has, or will have once its topic is created."""
     name = str(entry.source.get("topic"))
     there = (brokers.source or {}).get(name)
     wanted = next((topic.partitions for topic in manifest.topics if topic.name == name), None)

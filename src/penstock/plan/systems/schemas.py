@@ -1,4 +1,4 @@
-"""The schemas that a registry has, and what is to become of those that the project writes out."""
+"""Plans the schemas of the registry."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,8 @@ from penstock.plan.steps import PutSchema
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A subject of the registry: its newest schema, which changes it allows, and what it has against the project's."""
+    """A subject of the registry: its newest schema, its compatibility mode, and its complaints about the project's
+    schema."""
 
     schema: str
     compatibility: str | None = None
@@ -25,7 +26,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """Subjects by name; None for those that the registry does not have. Those that nobody asked about are not in it."""
+    """Subjects by name; None if the registry lacks one. Only requested subjects are included."""
 
     there: Mapping[str, Subject | None] = field(default_factory=dict)
 
@@ -34,7 +35,7 @@ NO_SUBJECTS: Final = Subjects()
 
 
 def ask_subjects(manifest: Manifest, clusters: Clusters) -> Subjects:
-    """Ask about every schema that the project writes out. Raises a ServiceError if the registry cannot be asked."""
+    """Ask about every schema that the project registers. Raises a ServiceError if the registry cannot be reached."""
     book = clusters.source.schemas if clusters.source is not None else None
     if book is None:
         return NO_SUBJECTS
@@ -52,12 +53,12 @@ def _subject(schema: SchemaSpec, registry: Registry) -> Subject | None:
 
 
 def schema_text(schema: SchemaSpec) -> str:
-    """A schema as a registry takes it."""
+    """A schema in the form of a registry."""
     return schema.schema_ if isinstance(schema.schema_, str) else json.dumps(schema.schema_)
 
 
 def schema_steps(manifest: Manifest, subjects: Subjects) -> Iterator[PutSchema]:
-    """From what is there to what the project says."""
+    """The steps from the existing state to the project."""
     for schema in manifest.schemas:
         if schema.subject not in subjects.there:
             continue
@@ -73,18 +74,18 @@ def schema_steps(manifest: Manifest, subjects: Subjects) -> Iterator[PutSchema]:
 
 
 def schema_refusals(manifest: Manifest, subjects: Subjects) -> Iterator[Diagnostic]:
-    """Schemas that the registry does not take after those that it has."""
+    """Refuse schemas that are incompatible with the registered ones."""
     for schema in manifest.schemas:
         subject = subjects.there.get(schema.subject)
         if subject is None or not subject.complaints or schema.compatibility == "NONE":
             continue
         changes = ", ".join(_differences(subject.schema, schema))
         readers = [q.name for q in manifest.queries if any(entry.node == schema.node for entry in q.inputs)]
-        text = f"`{schema.subject}` cannot change so: {changes}; {'; '.join(subject.complaints)}"
+        text = f"the schema of `{schema.subject}` cannot change like this: {changes}; {'; '.join(subject.complaints)}"
         if readers:
             text += f". It is read by {', '.join(f'`{name}`' for name in readers)}"
         hint = (
-            "give new fields a default, keep the others; or set `compatibility: NONE` if all writers and readers know"
+            "give new fields a default and keep the others; or set `compatibility: NONE` if no reader or writer breaks"
         )
         yield Diagnostic("schema-incompatible", text, hint=hint, params={"subject": schema.subject})
 
@@ -101,14 +102,14 @@ def _parse_text(text: str) -> Any:
 
 
 def _differences(registered: str, schema: SchemaSpec) -> Iterator[str]:
-    """What changes, by column."""
+    """The changes by column."""
     before, after = (_columns(text, schema.schema_type) for text in (registered, schema_text(schema)))
     found = [
         *(f"`{name}` is gone" for name in before if name not in after),
         *(f"`{name}` is new" for name in after if name not in before),
         *(f"`{name}` {before[name]} -> {kind}" for name, kind in after.items() if before.get(name, kind) != kind),
     ]
-    yield from found or ["something else than columns"]
+    yield from found or ["more than columns"]
 
 
 def _columns(text: str, kind: str) -> dict[str, str | None]:

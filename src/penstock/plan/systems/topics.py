@@ -1,4 +1,5 @@
-"""What is to become of topics: made, given more partitions, set otherwise. Never made smaller, and never deleted."""
+"""Plans the topics of Kafka: create, add partitions, change settings. Topics never get fewer partitions and are never
+deleted."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -10,7 +11,7 @@ from penstock.plan.steps import ChangeTopic, CreateTopic, LeaveTopic, TopicStep
 
 
 def topic_steps(topic: TopicSpec, directories: Collection[str], broker: Mapping[str, TopicState]) -> list[TopicStep]:
-    """From what is there to what the project says."""
+    """The steps from the existing state to the project."""
     if not topic.on_kafka:
         return [] if topic.name in directories else [CreateTopic(topic)]
     state = broker.get(topic.name)
@@ -31,24 +32,24 @@ def _change(topic: TopicSpec, state: TopicState) -> Iterator[ChangeTopic]:
 def _drift(topic: TopicSpec, state: TopicState) -> Iterator[LeaveTopic]:
     found = []
     if topic.partitions is not None and topic.partitions < state.partitions:
-        found.append(f"it has {state.partitions} partitions, not {topic.partitions}: none is ever taken away")
+        found.append(f"it has {state.partitions} partitions, not {topic.partitions}: Kafka cannot remove partitions")
     if topic.replication_factor is not None and topic.replication_factor != state.replication_factor:
         found.append(f"its replication factor is {state.replication_factor}, not {topic.replication_factor}")
     others = {name: value for name, value in state.config.items() if name not in topic.config}
-    found += [f"{name} is {value}, of which the project says nothing" for name, value in others.items()]
+    found += [f"{name} is {value}, which the project does not set" for name, value in others.items()]
     if found:
         yield LeaveTopic(topic, "; ".join(found))
 
 
 def wanted_config(topic: TopicSpec) -> dict[str, str]:
-    """The settings of a topic as Kafka writes them."""
+    """The settings of a topic in Kafka's spelling."""
     return {name: str(v).lower() if isinstance(v, bool) else str(v) for name, v in topic.config.items()}
 
 
 def missing_topics(
     queries: Collection[QuerySpec], own: Collection[str], broker: Mapping[str, TopicState] | None
 ) -> Iterator[Diagnostic]:
-    """Topics that are read, that nobody here makes, and that are not there."""
+    """Refuse queries whose input topics do not exist and are not created by the project."""
     if broker is None:
         return
     for query in queries:
@@ -56,5 +57,7 @@ def missing_topics(
             name = entry.topic
             if name is not None and name not in own and name not in broker:
                 text = f"`{query.name}` reads the topic `{name}`, which Kafka does not have"
-                hint = did_you_mean(name, broker) or "somebody else writes it, so it is not made here"
+                hint = (
+                    did_you_mean(name, broker) or "it is written outside this project, so Penstock does not create it"
+                )
                 yield Diagnostic("topic-missing", text, hint=hint, params={"name": name})

@@ -1,4 +1,4 @@
-"""The project format: what can be written in `stream_project.yml` and in the files beside it."""
+"""The project format: models of `stream_project.yml` and of the files next to it."""
 
 from penstock.project.stream_project.advanced import Advanced, Interval, ModelConnector, ModelTopic, SparkJob
 from penstock.project.stream_project.environment import EnvironmentFile, EnvironmentHeader, Safety

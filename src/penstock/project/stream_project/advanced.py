@@ -1,4 +1,4 @@
-"""Settings of a model that most do without."""
+"""Settings that most models do not need."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -13,13 +13,13 @@ class ModelTopic(FrozenModel):
     """The topic that a model writes."""
 
     name: str | None = Field(None, min_length=1)
-    """The topic's name; the model's name when left out."""
+    """The topic's name. Default: the model's name."""
     partitions: Whole | None = Field(None, ge=1)
-    """How many partitions; an embedded topic has none."""
+    """The number of partitions. It has no effect on embedded topics."""
     replication_factor: Whole | None = Field(None, ge=1)
-    """How many copies; an embedded topic has one."""
+    """The replication factor. It has no effect on embedded topics."""
     config: dict[str, str | int | float | bool] = {}
-    """Settings of the topic, such as `retention.ms`; an embedded topic has none."""
+    """Settings of the topic, such as `retention.ms`. They have no effect on embedded topics."""
 
     @model_validator(mode="before")
     @classmethod
@@ -28,7 +28,7 @@ class ModelTopic(FrozenModel):
 
 
 _NATIVE: Final = {"jdbc-sink": frozenset({"connection.url"}), "s3-sink": frozenset({"path", "s3.bucket.name"})}
-"""Connectors of Kafka Connect that can do without it, and what they need to be told, one of it."""
+"""Connectors of Kafka Connect that Spark can replace, and the settings of which one must be given."""
 
 
 class ModelConnector(FrozenModel):
@@ -37,9 +37,9 @@ class ModelConnector(FrozenModel):
     type: str
     """One of the sinks of pipelines, or a connector of Kafka Connect such as `snowflake-sink`."""
     tasks_max: Whole | None = Field(None, ge=1)
-    """How many tasks Kafka Connect may start for it."""
+    """The maximum number of tasks in Kafka Connect."""
     config: dict[str, Any] = {}
-    """The connector's own settings. `${NAME}` in them is filled in when the query starts, and kept nowhere."""
+    """The connector's own settings. `${NAME}` is resolved when the query starts, and its value is not stored."""
 
     @model_validator(mode="before")
     @classmethod
@@ -47,23 +47,24 @@ class ModelConnector(FrozenModel):
         return {"type": value} if isinstance(value, str) else value
 
     def is_foreign(self, connect: object) -> bool:
-        """Whether it is one of Kafka Connect. Some of those can be done here, where no `connect` is configured."""
+        """Whether it is a connector of Kafka Connect. Spark replaces some of them if no `connect` is configured."""
         if registry.find_sink(self.type) is None:
             return True
         needed = _NATIVE.get(self.type)
         return needed is not None and (connect is not None or needed.isdisjoint(self.config))
 
     def as_sink(self, node_id: str) -> dict[str, Any]:
-        """The connector as it would stand among the sinks of a pipeline."""
+        """The connector as a sink of a pipeline."""
         tasks = {} if self.tasks_max is None else {"tasks_max": self.tasks_max}
         return {"type": self.type, "from": node_id, **tasks, **self.config}
 
 
 class Interval(FrozenModel):
-    """A batch at regular times."""
+    """Batches at regular intervals."""
 
     interval_ms: Whole = Field(ge=1, le=LONGEST_MS)
-    """How long from the start of one batch to that of the next. A batch that takes longer is followed at once."""
+    """The time from the start of one batch to the start of the next. After a longer batch, the next one starts at
+    once."""
 
 
 def _trigger_kind(value: object) -> str:
@@ -88,50 +89,50 @@ class SparkJob(FrozenModel):
     """How the model's query runs. `flink` is the same section."""
 
     trigger: Trigger | None = None
-    """When a batch begins: as soon as the one before is done, or every `{interval_ms: …}`. `realtime` is Spark's
-    real-time mode, without batches; `validate` says why a query cannot have it, and `plan` that cores are missing."""
+    """When a batch begins: by default when the previous one ends, or every `{interval_ms: …}`. `realtime` is Spark's
+    real-time mode, without batches; `validate` reports queries that cannot use it, and `plan` reports missing cores."""
     async_progress: bool = False
-    """Whether the next batch begins before the progress of the last one is kept: batches are shorter, and after a
-    crash more is written again. From Kafka to Kafka, without state; `validate` says why a query cannot have it."""
+    """Whether the next batch begins before the progress of the last one is committed. Batches are shorter, but a crash
+    repeats more of them. Only from Kafka to Kafka and without state. `validate` reports queries that cannot use it."""
     parallelism: Whole | None = Field(None, ge=1)
-    """How many tasks work on grouped or joined rows at once (`spark.sql.shuffle.partitions` of this query)."""
+    """The number of tasks for grouped or joined rows (`spark.sql.shuffle.partitions` of this query)."""
     state_backend: Literal["rocksdb", "hashmap"] | None = None
     """Where state is kept: `rocksdb` (the default; on disk) or `hashmap` (in memory)."""
     state_ttl_ms: Whole | None = Field(None, ge=1, le=LONGEST_MS)
-    """How long a key is remembered after the last row for it, in milliseconds: groups, DISTINCT, deduplication, joins.
-    Windows and joins within a time do not need it."""
+    """The time to live of a key in state after its last row, in milliseconds. It applies to groups, DISTINCT,
+    deduplication and joins. Windows and time-bounded joins do not need it."""
     checkpoint_interval_ms: Whole | None = Field(None, ge=1)
-    """How often progress is kept with `trigger: realtime`, at least 5000; a minute if left out. Without it, progress is
-    kept after every batch."""
+    """How often progress is committed with `trigger: realtime`: at least 5000, by default a minute. Other triggers
+    commit progress after every batch."""
     checkpoint_timeout_ms: Whole | None = Field(None, ge=1)
-    """How long Flink would wait for one."""
+    """Flink's checkpoint timeout. It has no effect."""
     checkpoint_min_pause_ms: Whole | None = Field(None, ge=0)
-    """How long Flink would wait between two."""
+    """Flink's minimum pause between checkpoints. It has no effect."""
     max_concurrent_checkpoints: Whole | None = Field(None, ge=1)
-    """How many Flink would take at a time."""
+    """Flink's maximum number of concurrent checkpoints. It has no effect."""
     restart_strategy: str | None = None
-    """How Flink would restart a failed job."""
+    """Flink's restart strategy. It has no effect."""
     checkpoint: dict[str, Any] = {}
-    """Flink's checkpoints in detail."""
+    """Flink's checkpoint settings. They have no effect."""
     state: dict[str, Any] = {}
-    """Flink's state in detail."""
+    """Flink's state settings. They have no effect."""
     restart: dict[str, Any] = {}
-    """Flink's restarts in detail."""
+    """Flink's restart settings. They have no effect."""
     resources: dict[str, Any] = {}
-    """The size of Flink's machines."""
+    """Flink's resource settings. They have no effect."""
     savepoint: dict[str, Any] = {}
-    """Flink's savepoints."""
+    """Flink's savepoint settings. They have no effect."""
 
 
 class Advanced(FrozenModel):
-    """Settings that most models do without."""
+    """Settings that most models do not need."""
 
     topic: ModelTopic = ModelTopic()
     """The topic that the model writes."""
     spark: SparkJob = SparkJob()
     """How its query runs."""
     connector: ModelConnector | None = None
-    """The connector that the model writes with; it is then a sink."""
+    """The connector that the model writes with. It makes the model a sink."""
     flink_cluster: str | None = None
     """A Flink cluster. Queries run on Spark, so it has no effect."""
     connect_cluster: str | None = None

@@ -1,4 +1,4 @@
-"""One file of `environments/`: where the project runs, and how careful to be there."""
+"""One file of `environments/`: where the project runs, and what a run may do there."""
 
 from penstock.config import FrozenModel
 from penstock.project.runtime import Runtime
@@ -6,33 +6,33 @@ from penstock.project.stream_project.header import Variables
 
 
 class EnvironmentHeader(FrozenModel):
-    """Which environment this is."""
+    """The environment."""
 
     name: str | None = None
-    """Its name; it must be that of the file."""
+    """Its name. It must equal the file name without the extension."""
     description: str = ""
-    """What it is."""
+    """A description."""
     protected: bool = False
-    """Whether changing it takes a confirmation."""
+    """Whether `run` asks for a confirmation."""
 
 
 class Safety(FrozenModel):
-    """How careful to be."""
+    """What a run may do in this environment."""
 
     confirm_apply: bool | None = None
-    """Whether `run` asks first. `environment.protected` when left out."""
+    """Whether `run` asks for a confirmation. Default: `environment.protected`."""
     allow_destructive: bool = True
-    """Whether a run may rebuild or retire queries; if not, only with `--force`."""
+    """Whether a run may rebuild or retire queries. If not, it needs `--force`."""
 
 
 class EnvironmentFile(FrozenModel):
     """A file of `environments/`."""
 
     environment: EnvironmentHeader = EnvironmentHeader()
-    """Which environment this is."""
+    """The environment."""
     runtime: Runtime
     """The systems that the project runs on there."""
     safety: Safety = Safety()
-    """How careful to be."""
+    """What a run may do in this environment."""
     vars: Variables = {}
-    """Values that SQL asks for with `{{ var("name") }}`; stronger than those of the project."""
+    """Values for `{{ var("name") }}` in SQL. They override those of the project."""

@@ -1,4 +1,4 @@
-"""Who is outside."""
+"""Exposures: applications and people that use the streams."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -13,32 +13,32 @@ def _strip_percent(value: object) -> object:
 
 
 class Sla(FrozenModel):
-    """What was promised."""
+    """The service levels."""
 
     availability: Annotated[
         float | None, Field(ge=0, le=100), BeforeValidator(_strip_percent, json_schema_input_type=float | str | None)
     ] = None
-    """The share of time that it works, in percent: `99.9` or `"99.9%"`."""
+    """The availability in percent: `99.9` or `"99.9%"`."""
     latency_p50_ms: Number | None = Field(None, ge=0)
-    """The latency that half of the rows keep."""
+    """The median latency."""
     latency_p99_ms: Number | None = Field(None, ge=0)
-    """The latency that 99 of 100 rows keep."""
+    """The 99th percentile of the latency."""
     throughput_per_second: Number | None = Field(None, ge=0)
-    """Rows a second."""
+    """The rows per second."""
     freshness_seconds: Number | None = Field(None, ge=0)
-    """How old the newest row may be."""
+    """The maximum age of the newest row."""
     max_lag_seconds: Number | None = Field(None, ge=0)
-    """How far it may be behind, in seconds."""
+    """The maximum lag in seconds."""
     max_lag_minutes: Number | None = Field(None, ge=0)
-    """How far it may be behind, in minutes."""
+    """The maximum lag in minutes."""
     max_lag_messages: Whole | None = Field(None, ge=0)
-    """How far it may be behind, in rows."""
+    """The maximum lag in rows."""
     max_produce_latency_ms: Number | None = Field(None, ge=0)
-    """How long writing may take."""
+    """The maximum time for writing."""
     max_end_to_end_latency_ms: Number | None = Field(None, ge=0)
-    """How long the whole way may take."""
+    """The maximum end-to-end latency."""
     max_error_rate: Number | None = Field(None, ge=0, le=1)
-    """The share of rows that may fail."""
+    """The maximum share of failed rows."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
@@ -47,93 +47,93 @@ class Sla(FrozenModel):
 
 
 class Contracts(FrozenModel):
-    """The schema that it counts on."""
+    """The schema that it depends on."""
 
     schema_: str | None = Field(None, alias="schema")
     """The subject in the registry."""
     compatibility: str | None = None
-    """What a change must be compatible with, such as `BACKWARD`."""
+    """The compatibility mode for changes, such as `BACKWARD`."""
 
 
 class ExposureAccess(FrozenModel):
-    """Who works with it."""
+    """Who has access."""
 
     roles: tuple[str, ...] = ()
     """The roles."""
     purpose: str | None = None
-    """What for."""
+    """The purpose."""
 
 
 class ExposureFreshness(FrozenModel):
-    """How old its rows may be."""
+    """Freshness that an exposure needs."""
 
     max_lag_seconds: Number | None = Field(None, ge=0)
-    """In seconds."""
+    """The maximum lag in seconds."""
     max_lag_minutes: Number | None = Field(None, ge=0)
-    """In minutes."""
+    """The maximum lag in minutes."""
     warn_after_seconds: Number | None = Field(None, ge=0)
-    """After how long there is a warning."""
+    """The age in seconds after which there is a warning."""
 
 
 class Contact(FrozenModel):
-    """Somebody to ask."""
+    """A contact person or team."""
 
     name: str | None = None
-    """Who."""
+    """The name."""
     email: str | None = None
-    """By mail."""
+    """The e-mail address."""
     slack: str | None = None
-    """By chat."""
+    """The Slack channel or user."""
     pagerduty: str | None = None
-    """By pager."""
+    """The PagerDuty service."""
 
 
 class Exposure(FrozenModel):
-    """Somebody outside who reads or writes the streams of this project."""
+    """An application, dashboard or team outside the project that reads or writes its streams."""
 
     name: Name
     """Its name."""
     type: Literal["application", "dashboard", "ml_training", "ml_inference", "api"] = "application"
-    """What kind of thing it is."""
+    """The kind of exposure."""
     role: Literal["producer", "consumer", "both"] | None = None
     """Whether it reads, writes, or both."""
     description: str | None = None
-    """What it is."""
+    """A description."""
     owner: str | None = None
-    """Who answers for it."""
+    """The owner."""
     group: str | None = None
-    """The group it belongs to; `access` goes by it."""
+    """The group for `access`."""
     tags: tuple[str, ...] = ()
-    """Words to find it by."""
+    """Tags, for selection and search."""
     url: str | None = None
-    """Where to find it."""
+    """Its address."""
     repo: str | None = None
-    """Where its code is."""
+    """The repository of its code."""
     language: str | None = None
-    """What it is written in."""
+    """The programming language."""
     tool: str | None = None
-    """What it is made with."""
+    """The tool."""
     consumes: References = ()
     """The models and sources it reads."""
     depends_on: References = ()
-    """The models and sources it needs in another way."""
+    """Models and sources that it depends on indirectly."""
     produces: References = ()
     """The sources and models it writes."""
     consumer_group: str | None = None
     """The Kafka consumer group it reads with."""
     sla: Sla | None = None
-    """What was promised."""
+    """The service levels."""
     contracts: Contracts | None = None
-    """The schema that it counts on."""
+    """The schema that it depends on."""
     access: ExposureAccess | None = None
-    """Who works with it."""
+    """Who has access."""
     freshness: ExposureFreshness | None = None
-    """How old its rows may be."""
+    """The maximum age of its rows."""
     schedule: str | None = None
-    """When it runs, as cron writes it."""
+    """The schedule in cron syntax."""
     data_requirements: dict[str, Any] = {}
-    """What else it needs."""
+    """Other requirements on the data."""
     contacts: tuple[Contact, ...] = ()
-    """Whom to ask."""
+    """Contacts."""
     waivers: tuple[Waiver, ...] = ()
-    """Rules that it may break for a while."""
+    """Waivers: rules that it may break, each with a reason."""

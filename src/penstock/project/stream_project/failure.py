@@ -8,29 +8,29 @@ from penstock.config import FrozenModel
 
 
 class Alert(FrozenModel):
-    """Tell somebody."""
+    """Send an alert."""
 
     type: str | None = None
-    """How: `slack`, `pagerduty`, `webhook`, `email`."""
+    """The kind of alert: `slack`, `pagerduty`, `webhook`, `email`."""
     channel: str | None = None
-    """Where: a channel, or the same words as `type`."""
+    """The channel. It may also hold one of the values of `type`."""
     url: str | None = None
-    """Where, as an address."""
+    """The address."""
     webhook: str | None = None
-    """Where, as an address of a chat."""
+    """The webhook address of a chat."""
     routing_key: str | None = None
-    """Where, as a key of PagerDuty."""
+    """The PagerDuty routing key."""
     severity: str | None = None
-    """How bad."""
+    """The severity."""
     message: str | None = None
-    """What to say."""
+    """The message."""
 
 
 class PauseModel(FrozenModel):
     """Stop a model's query."""
 
     model: str | None = None
-    """The model; the tested one when left out."""
+    """The model. Default: the tested model."""
 
     @model_validator(mode="before")
     @classmethod
@@ -45,33 +45,33 @@ class PauseModel(FrozenModel):
 
 
 class DeadLetters(FrozenModel):
-    """Send rows that fail to another place."""
+    """Write rows that fail as dead letters."""
 
     model: str | None = None
-    """The model that they go to."""
+    """A model. It has no effect: dead letters are stored with those of the tested model."""
     topic: str | None = None
-    """The topic that they go to."""
+    """A topic. It has no effect: dead letters are stored with those of the tested model."""
     include_error: bool = False
-    """Whether the reason goes with them."""
+    """Whether to include the reason. It has no effect: dead letters have the reason."""
     include_metadata: bool = False
-    """Whether their place in the topic goes with them."""
+    """Whether to include the position in the topic. It has no effect."""
 
 
 class Action(FrozenModel):
-    """One thing to do when a test fails."""
+    """One action for a failed test."""
 
     alert: Alert | None = None
-    """Tell somebody."""
+    """Send an alert."""
     pause: PauseModel | None = Field(None, validation_alias=AliasChoices("pause", "pause_model"))
     """Stop a model's query. `pause_model` is the same field."""
     dlq: DeadLetters | None = None
-    """Send rows that fail to another place."""
+    """Write rows that fail as dead letters."""
     block_deploy: bool | None = None
     """Refuse to deploy."""
 
 
 class OnFailure(FrozenModel):
-    """What to do when a test fails: a mapping, or just the list of actions."""
+    """What to do when a test fails: a mapping, or only the list of actions."""
 
     severity: Literal["error", "warning"] = "error"
     """Whether a failure fails the command."""

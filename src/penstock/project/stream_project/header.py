@@ -1,4 +1,4 @@
-"""What is said once for the whole project: who it is, its variables, its defaults."""
+"""The project header, its variables and its defaults."""
 
 from typing import Any, Literal
 
@@ -8,64 +8,65 @@ from penstock.config import FrozenModel, OnError, Whole
 from penstock.project.stream_project.parts import Name
 
 Variables = dict[str, Any]
-"""Values that SQL asks for with `{{ var("name") }}`."""
+"""Values for `{{ var("name") }}` in SQL."""
 
 
 class ProjectHeader(FrozenModel):
-    """Who this project is."""
+    """The name and description of the project."""
 
     name: Name
-    """The name of the project; its state and checkpoints are kept under it."""
+    """The name of the project; state and checkpoints are stored under it."""
     version: str | None = None
-    """The version of the project, as its owners count."""
+    """The version of the project. It is only shown."""
     description: str | None = None
-    """What the project is for."""
+    """A description of the project."""
 
 
 class TopicDefaults(FrozenModel):
-    """Settings of topics that do not say otherwise."""
+    """Default settings of topics."""
 
     partitions: Whole | None = Field(None, ge=1)
-    """How many partitions; 1 if nobody says."""
+    """The number of partitions. Default: 1."""
     replication_factor: Whole | None = Field(None, ge=1)
-    """How many copies; 1 if nobody says."""
+    """The replication factor. Default: 1."""
     config: dict[str, str | int | float | bool] = {}
-    """Settings of a topic such as `retention.ms`, key by key."""
+    """Topic settings such as `retention.ms`, merged key by key."""
 
 
 class ModelDefaults(FrozenModel):
-    """Settings of models that do not say otherwise."""
+    """Default settings of models."""
 
     cluster: str | None = None
     """A Flink cluster. Queries run on Spark, so it has no effect."""
     flink_cluster: str | None = None
     """The same as `cluster`."""
     topic: TopicDefaults = TopicDefaults()
-    """The topics of models; stronger than `defaults.topic`, key by key."""
+    """The topics of models. It overrides `defaults.topic`, key by key."""
 
 
 class TestDefaults(FrozenModel):
-    """Settings of tests that do not say otherwise."""
+    """Default settings of tests."""
 
     __test__ = False
 
     flink_cluster: str | None = None
     """A Flink cluster. Queries run on Spark, so it has no effect."""
     sample_size: Whole | None = Field(None, ge=1)
-    """How many rows a sample test reads."""
+    """The number of rows that a sample test reads."""
 
 
 class Defaults(FrozenModel):
-    """What holds where an element says nothing."""
+    """Defaults for elements that do not set a value."""
 
     on_error: OnError = "dead_letter"
-    """What becomes of rows that cannot be used: `dead_letter`, `stop` or `skip`."""
+    """What happens to rows that cannot be processed: `dead_letter`, `stop` or `skip`."""
     dead_letters: Literal["covered", "clear"] = "covered"
-    """Whether dead letters and errors leave out the values of masked columns, and of those that are `sensitive` or
-    `highly_sensitive`. The record is then read again from its topic when it is replayed."""
+    """Whether dead letters and errors hide the values of masked columns and of columns that are `sensitive` or
+    `highly_sensitive` (`covered`), or show them (`clear`). A replay then reads the hidden record from its topic
+    again."""
     topic: TopicDefaults = TopicDefaults()
-    """Every topic that the project writes."""
+    """Defaults for the topics that the project writes."""
     models: ModelDefaults = ModelDefaults()
-    """Every model."""
+    """Defaults for models."""
     tests: TestDefaults = TestDefaults()
-    """Every test."""
+    """Defaults for tests."""

@@ -1,4 +1,4 @@
-"""What the project makes."""
+"""Models of a project."""
 
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ Materialized = Literal["topic", "virtual_topic", "spark", "sink"]
 
 
 def replace_flink(value: object) -> object:
-    """The word for a stateful model is `spark`; `flink` is the same word."""
+    """Replace `flink` by `spark`, which means the same."""
     return "spark" if value == "flink" else value
 
 
@@ -21,9 +21,9 @@ class VirtualTopic(FrozenModel):
     """A topic that exists only in the gateway."""
 
     name: str | None = Field(None, min_length=1)
-    """Its name; the model's name when left out."""
+    """Its name. Default: the model's name."""
     compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] | None = None
-    """It has no effect: records are stored, and compressed, in the topic below."""
+    """It has no effect: records are stored, and compressed, in the underlying topic."""
 
     @model_validator(mode="before")
     @classmethod
@@ -38,19 +38,19 @@ class VirtualTopic(FrozenModel):
 
 
 class GatewayTopic(FrozenModel):
-    """What the gateway makes of the model."""
+    """Settings of the gateway for the model."""
 
     virtual_topic: VirtualTopic | None = None
     """A topic that exists only in the gateway: `true`, its name, or a mapping."""
 
 
 class MlOutput(FrozenModel):
-    """What a model of machine learning answers."""
+    """The output of a machine-learning model."""
 
     columns: tuple[ColumnSpec, ...]
-    """The fields of its answer."""
+    """The fields of the result."""
     description: str | None = None
-    """What it is."""
+    """A description."""
 
     @model_validator(mode="before")
     @classmethod
@@ -62,31 +62,31 @@ class MlOutput(FrozenModel):
 
 
 class OutputTime(EventTime):
-    """When a row of the output happened."""
+    """The event time of the output."""
 
     column: str | None = None  # type: ignore[assignment]
-    """The column of the output. Left out, it is the one that comes from the input's event time."""
+    """The column of the output. Default: the column that comes from the input's event time."""
 
 
 class Sunset(FrozenModel):
-    """When a version of a model goes away."""
+    """The end of a version of a model."""
 
     sunset_date: str | None = None
     """The day."""
     message: str | None = None
-    """What to use instead."""
+    """The replacement."""
 
 
 class ModelSchema(FrozenModel):
-    """What the records of a model's topic on Kafka are. Its columns are those of the SQL."""
+    """The format of the records in a model's Kafka topic. The columns are those of the SQL."""
 
     format: Annotated[Literal["avro", "json"] | None, BeforeValidator(fold_case, json_schema_input_type=str | None)] = (
         None
     )
-    """`avro`, by a schema that is registered as `<topic>-value`, or `json` without one. `schema: {}` is Avro; with
-    `compatibility` alone, records are JSON."""
+    """`avro`, with a schema that is registered as `<topic>-value`, or `json` without a schema. `schema: {}` is Avro;
+    with `compatibility` alone, records are JSON."""
     compatibility: str | None = None
-    """What a later version of an Avro schema must be compatible with, such as `BACKWARD`."""
+    """The compatibility mode for later versions of an Avro schema, such as `BACKWARD`."""
 
     @property
     def is_avro(self) -> bool:
@@ -94,38 +94,38 @@ class ModelSchema(FrozenModel):
 
 
 class Model(FrozenModel):
-    """A stream made from sources and other models."""
+    """A stream that SQL computes from sources and other models."""
 
     name: Name
-    """What `ref()` calls it."""
+    """The name, for `ref()`."""
     description: str | None = None
-    """What it is."""
+    """A description."""
     owner: str | None = None
-    """Who answers for it."""
+    """The owner."""
     group: str | None = None
-    """The group it belongs to; `access` goes by it."""
+    """The group for `access`."""
     tags: tuple[str, ...] = ()
-    """Words to find it by."""
+    """Tags, for selection and search."""
     access: Access | None = None
-    """Who may read it: `public`, `protected`, `private`, or a mapping. Anybody, if nothing is said."""
+    """Who may read it: `public`, `protected`, `private`, or a mapping. Default: everybody."""
     version: Whole | None = None
-    """The version of the model, as its owners count."""
+    """The version of the model. It is only shown."""
     deprecation: dict[str, Sunset] = {}
-    """Versions that go away, by name."""
+    """Versions that will be removed, by name."""
     sql: str | None = None
-    """One SELECT over `{{ source("name") }}` and `{{ ref("name") }}`. It may stand in `models/<name>.sql` instead."""
+    """One SELECT over `{{ source("name") }}` and `{{ ref("name") }}`. It may be in `models/<name>.sql` instead."""
     from_: References = Field((), alias="from")
-    """What a model without SQL reads; it is then a sink."""
+    """The input of a model without SQL, which is a sink."""
     key: Names = ()
-    """The columns that identify a row, separated by commas. `validate` checks that they are there."""
+    """The columns that identify a row, separated by commas. `validate` checks that the output has them."""
     columns: tuple[ColumnSpec, ...] = ()
-    """A contract: what stands here must be in the output, with the type that is given."""
+    """A contract: the output must have these columns, with these types."""
     schema_: ModelSchema | None = Field(None, alias="schema")
-    """What the records of its topic on Kafka are: Avro of a schema registry, or JSON."""
+    """The format of the records in its Kafka topic: Avro with a schema registry, or JSON."""
     event_time: OutputTime | None = None
-    """When a row of the output happened, if it is not the event time of an input."""
+    """The event time of the output, if it is not the event time of an input."""
     on_error: OnError | None = None
-    """What becomes of a row that its SQL fails over, and of one that its readers cannot use.
+    """What happens to a row on which its SQL fails, and to a row that its readers cannot process:
 
     `dead_letter` (the default), `stop` or `skip`.
     """
@@ -138,17 +138,17 @@ class Model(FrozenModel):
         ]
         | None
     ) = None
-    """`topic`, `virtual_topic`, `spark` (or `flink`), `sink`; inferred from the SQL when left out."""
+    """`topic`, `virtual_topic`, `spark` (or `flink`), `sink`; by default inferred from the SQL."""
     gateway: GatewayTopic | None = None
-    """What the gateway makes of it."""
+    """Settings of the gateway for it."""
     security: Security = Security()
-    """What is delicate, and how it is covered."""
+    """Classification and masking of columns."""
     ml_outputs: dict[str, MlOutput] = {}
-    """What `ML_PREDICT` and `ML_EVALUATE` answer, by the model that they ask."""
+    """The result types of `ML_PREDICT` and `ML_EVALUATE`, by machine-learning model."""
     waivers: tuple[Waiver, ...] = ()
-    """Rules that it may break for a while."""
+    """Waivers: rules that it may break, each with a reason."""
     advanced: Advanced = Advanced()
-    """Settings that most models do without."""
+    """Settings that most models do not need."""
 
     @property
     def topic(self) -> str:

@@ -1,4 +1,4 @@
-"""Parts that several elements have in common."""
+"""Parts that several elements share."""
 
 from datetime import date
 from typing import Annotated, Any, Final, Literal, Self
@@ -9,50 +9,50 @@ from penstock.config import FrozenModel, Number, Whole, check_name, refuse_cross
 from penstock.project.stream_project.security import Classification
 
 Name = Annotated[str, Field(min_length=1), AfterValidator(check_name)]
-"""What an element is called. Names become identifiers in quotes, so any script and any word will do."""
+"""The name of an element. Names become quoted identifiers, so any script and any word is allowed."""
 
 
 def fold_case(value: object) -> object:
-    """Words in capitals are the same words."""
+    """Convert a word to lower case."""
     return value.lower() if isinstance(value, str) else value
 
 
 class Waiver(FrozenModel):
-    """Leave to break a rule, for a reason and for a time."""
+    """A permission to break a rule, with a reason and until a day."""
 
     rule: str
     """The rule, as its violation names it: `topics.min_partitions`. Or the warning `state-unbounded`, of a model."""
     reason: str = Field(min_length=1)
-    """Why it may be broken."""
+    """The reason."""
     until: date | None = None
-    """The last day on which it may. Only a warning can be waived without one."""
+    """The last day of the waiver. It is required for a rule and optional for a warning."""
 
 
 LONGEST_MS: Final = 10 * 366 * 86_400_000
-"""Ten years. A longer time is a slip of the pen, and the clock of Spark has an end."""
+"""Ten years. A longer time is a mistake, and Spark's timestamps have a limit."""
 
 
 def _refuse_custom(strategy: object) -> object:
     if strategy == "custom":
         raise ValueError(
-            "`custom` cannot be done: Spark's watermark is the largest time less a delay, and never an expression; "
+            "`custom` is not supported: Spark's watermark is the latest event time minus a delay, not an expression; "
             "write `bounded_out_of_orderness` with `max_out_of_orderness_ms`"
         )
     return strategy
 
 
 class Watermark(FrozenModel):
-    """How late a row may be."""
+    """The watermark: how late rows may be."""
 
     strategy: Annotated[
         Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"],
         BeforeValidator(_refuse_custom),
     ] = "bounded_out_of_orderness"
-    """`monotonous` (or `monotonously_increasing`) means that rows come in order."""
+    """`monotonous` (or `monotonously_increasing`) means that rows arrive in order."""
     max_out_of_orderness_ms: Whole = Field(5000, ge=0, le=LONGEST_MS)
-    """How many milliseconds a row may come after one that happened later."""
+    """The delay of the watermark behind the largest time seen, in milliseconds."""
     idle_ms: Whole | None = Field(None, ge=1, le=LONGEST_MS)
-    """After so long without a row, event time goes on with the clock. Without it, it waits for rows."""
+    """After this many milliseconds without rows, event time advances with the clock. By default it waits for rows."""
 
     @property
     def delay_ms(self) -> int:
@@ -60,34 +60,35 @@ class Watermark(FrozenModel):
 
 
 class EventTime(FrozenModel):
-    """The column that says when a row happened."""
+    """The column with the event time."""
 
     column: str
     """The column's name. Text is read as a timestamp, a whole number as milliseconds since 1970."""
     watermark: Watermark = Watermark()
-    """How late a row may be."""
+    """The watermark: how late rows may be."""
     allowed_lateness_ms: Whole | None = Field(None, ge=0, le=LONGEST_MS)
-    """How much later than the watermark a row may still correct a result."""
+    """How long after the watermark a late row still corrects its window, in milliseconds."""
     late: Literal["drop", "dead_letter"] = "drop"
-    """What becomes of rows that come too late: counted, or also kept in the error topic."""
+    """What happens to late rows: `drop` counts them; `dead_letter` also keeps them as dead letters."""
     max_future_ms: Whole = Field(86_400_000, ge=0, le=LONGEST_MS)
-    """How far ahead of the clock a time may be. A row beyond that is an error, and does not move time; 0 allows any."""
+    """How far ahead of the clock a time may be, in milliseconds. A row beyond that is rejected and does not move the
+    watermark. 0 allows any time."""
 
 
 class AcceptedValues(FrozenModel):
-    """The values that a column may have."""
+    """The accepted values of a column."""
 
     values: tuple[Any, ...] = Field(min_length=1)
-    """Every value that is allowed."""
+    """The accepted values."""
 
 
 class Bounds(FrozenModel):
-    """The numbers that a column may hold."""
+    """The range of a numeric column."""
 
     min: Number | None = None
-    """The smallest."""
+    """The minimum."""
     max: Number | None = None
-    """The largest."""
+    """The maximum."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
@@ -100,16 +101,16 @@ class Nothing(FrozenModel):
 
 
 class ColumnCheck(FrozenModel):
-    """Something that must be true of a column: `not_null`, `unique`, `accepted_values` or `range`."""
+    """A check of a column: `not_null`, `unique`, `accepted_values` or `range`."""
 
     not_null: Nothing | None = None
     """Every row has a value."""
     unique: Nothing | None = None
-    """No value comes twice."""
+    """No value occurs twice."""
     accepted_values: AcceptedValues | None = None
-    """The values that it may have."""
+    """The accepted values."""
     range: Bounds | None = None
-    """The numbers that it may hold."""
+    """The range of its numbers."""
 
     @model_validator(mode="before")
     @classmethod
@@ -125,7 +126,7 @@ class ColumnCheck(FrozenModel):
     @model_validator(mode="after")
     def _one_check(self) -> Self:
         if len(self.model_fields_set) != 1:
-            raise ValueError("name one check an entry")
+            raise ValueError("give one check per entry")
         kind = next(iter(self.model_fields_set))
         if getattr(self, kind) is None:
             raise ValueError(f"`{kind}` needs its settings")
@@ -133,22 +134,21 @@ class ColumnCheck(FrozenModel):
 
 
 class ColumnSpec(FrozenModel):
-    """A column, and what is known about it."""
+    """A column and its metadata."""
 
     name: Name
     """The column's name."""
     type: str | None = None
-    """An SQL type: `STRING`, `BIGINT`, `DECIMAL(10, 2)`, `TIMESTAMP(3)`, `ARRAY<STRING>`, … In a source
-    it is that of the schema if left out, or `STRING` without a schema; in a model it is what the SQL gives, and a type
-    written here must be that."""
+    """An SQL type: `STRING`, `BIGINT`, `DECIMAL(10, 2)`, `TIMESTAMP(3)`, `ARRAY<STRING>`, … In a source, the default is
+    the type of the schema, or `STRING` without a schema. In a model, it must be the type that the SQL gives."""
     description: str | None = None
-    """What it holds."""
+    """A description."""
     classification: Classification | None = None
-    """How delicate it is. It follows the column through every model."""
+    """The sensitivity. It follows the column through every model."""
     proctime: bool = False
-    """Whether it is the time of processing, not part of the rows: Spark fills it in as a batch is read."""
+    """Whether it is the processing time, which is not in the records: Spark sets it when a batch is read."""
     tests: tuple[ColumnCheck, ...] = ()
-    """What must be true of it."""
+    """Checks of the column."""
 
 
 class NodeReference(FrozenModel):
@@ -162,7 +162,7 @@ class NodeReference(FrozenModel):
     @model_validator(mode="after")
     def _one_name(self) -> Self:
         if (self.source is None) == (self.ref is None):
-            raise ValueError("name one `source` or one `ref`")
+            raise ValueError("give exactly one of `source` and `ref`")
         return self
 
     @property
@@ -171,7 +171,7 @@ class NodeReference(FrozenModel):
 
 
 def _normalize_references(value: object) -> object:
-    """`from: x`, a list of names, and a list of `{ref: x}` / `{source: y}` are the same thing."""
+    """Normalize `from: x` and a list of names to a list of `{ref: x}` and `{source: y}`."""
     if isinstance(value, str | dict):
         value = [value]
     return [{"ref": item} if isinstance(item, str) else item for item in value] if isinstance(value, list) else value

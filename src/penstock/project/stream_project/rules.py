@@ -1,4 +1,4 @@
-"""Rules that every element of the project is held to."""
+"""Rules for the elements of the project."""
 
 import re
 from typing import Annotated, Literal, Self
@@ -14,7 +14,7 @@ def _check_pattern(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"this is not a regular expression: {error}") from None
+        raise ValueError(f"this is not a valid regular expression: {error}") from None
     return pattern
 
 
@@ -26,21 +26,21 @@ class TopicRules(FrozenModel):
     """Rules for the topics that the project writes, defaults applied."""
 
     min_partitions: Whole | None = Field(None, ge=1)
-    """The fewest partitions."""
+    """The minimum number of partitions."""
     max_partitions: Whole | None = Field(None, ge=1)
-    """The most partitions."""
+    """The maximum number of partitions."""
     min_replication_factor: Whole | None = Field(None, ge=1)
-    """The fewest copies."""
+    """The minimum replication factor."""
     max_replication_factor: Whole | None = Field(None, ge=1)
-    """The most copies."""
+    """The maximum replication factor."""
     naming_pattern: Pattern | None = None
     """A regular expression that the whole name must match."""
     forbidden_prefixes: tuple[str, ...] = ()
-    """What a name may not begin with."""
+    """Forbidden prefixes of a name."""
     forbidden_suffixes: tuple[str, ...] = ()
-    """What a name may not end with."""
+    """Forbidden suffixes of a name."""
     required_config: tuple[str, ...] = ()
-    """Settings that must be given, such as `retention.ms`."""
+    """Required settings, such as `retention.ms`."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
@@ -54,68 +54,68 @@ class ModelRules(FrozenModel):
     """Rules for models."""
 
     require_description: bool = False
-    """A model says what it is."""
+    """A model must have a description."""
     require_owner: bool = False
-    """A model says who answers for it."""
+    """A model must have an owner."""
     min_description_length: Whole | None = Field(None, ge=1)
-    """The fewest characters of a description."""
+    """The minimum length of a description, in characters."""
     require_tests: bool = False
-    """A model has a test with an assertion."""
+    """A model must have a test with an assertion."""
     min_tests: Whole | None = Field(None, ge=0)
-    """The fewest tests with assertions."""
+    """The minimum number of tests with assertions."""
     max_dependencies: Whole | None = Field(None, ge=0)
-    """The most sources and models that a model reads."""
+    """The maximum number of sources and models that a model reads."""
     max_sql_length: Whole | None = Field(None, ge=1)
-    """The most characters of SQL."""
+    """The maximum length of the SQL, in characters."""
     allowed_materializations: tuple[
         Annotated[Materialized, BeforeValidator(replace_flink, json_schema_input_type=Materialized | Literal["flink"])],
         ...,
     ] = ()
-    """The only ways to be materialized."""
+    """The allowed materializations."""
     required_tags: tuple[str, ...] = ()
-    """Tags that a model must have; `tier` is there with `tier`, `tier-1` or `tier:1`."""
+    """Required tags. `tier` matches `tier`, `tier-1` and `tier:1`."""
     allowed_tags: tuple[str, ...] = ()
-    """The only tags that a model may have."""
+    """The allowed tags."""
 
 
 class SourceRules(FrozenModel):
     """Rules for sources."""
 
     require_description: bool = False
-    """A source says what it is."""
+    """A source must have a description."""
     require_owner: bool = False
-    """A source says who answers for it."""
+    """A source must have an owner."""
     require_schema: bool = False
-    """A source has a schema."""
+    """A source must have a schema."""
     require_columns: bool = False
-    """A source declares its columns, or has a schema with columns."""
+    """A source must declare its columns, or have a schema with columns."""
     require_freshness: bool = False
-    """A source says how long it may be silent."""
+    """A source must set `freshness`."""
     max_freshness_warn: Duration | None = None
-    """The longest `freshness.warn_after`."""
+    """The maximum of `freshness.warn_after`."""
     max_freshness_error: Duration | None = None
-    """The longest `freshness.error_after`."""
+    """The maximum of `freshness.error_after`."""
     required_tags: tuple[str, ...] = ()
-    """Tags that a source must have."""
+    """Required tags."""
 
 
 class ExposureRules(FrozenModel):
     """Rules for exposures."""
 
     require_description: bool = False
-    """An exposure says what it is."""
+    """An exposure must have a description."""
     require_owner: bool = False
-    """An exposure says who answers for it."""
+    """An exposure must have an owner."""
     require_sla: bool = False
-    """An exposure says what was promised."""
+    """An exposure must have an `sla`."""
     require_contacts: bool = False
-    """An exposure says whom to ask."""
+    """An exposure must have contacts."""
     max_latency_p99_ms: Number | None = Field(None, ge=0)
-    """The slowest promise."""
+    """The maximum of `sla.latency_p99_ms`."""
     min_availability: Number | None = Field(None, ge=0, le=100)
-    """The lowest promise, in percent."""
+    """The minimum of `sla.availability`, in percent."""
     required_tags: tuple[str, ...] = ()
-    """Tags that an exposure must have."""
+    """Required tags."""
 
 
 class TestRules(FrozenModel):
@@ -124,34 +124,35 @@ class TestRules(FrozenModel):
     __test__ = False
 
     require_schema_tests: bool = False
-    """Every model has a test of type `schema`."""
+    """Every model must have a test of type `schema`."""
     min_assertions_per_test: Whole | None = Field(None, ge=0)
-    """The fewest assertions of a test."""
+    """The minimum number of assertions of a test."""
     require_continuous_for_critical: bool = False
-    """Every model with the tag `critical` has a test of type `continuous`."""
+    """Every model with the tag `critical` must have a test of type `continuous`."""
     require_description: bool = False
-    """A test says what it is for."""
+    """A test must have a description."""
 
 
 class SecurityRules(FrozenModel):
-    """Rules for what is delicate."""
+    """Rules for sensitive columns."""
 
     require_classification: bool = False
-    """Every column that is declared says how delicate it is."""
+    """Every declared column must have a classification."""
     allowed_classifications: tuple[Classification, ...] = ()
-    """The only classifications."""
+    """The allowed classifications."""
     sensitive_columns_require_masking: bool = False
-    """A column that is `sensitive` or more, also by where it comes from, is masked before it is written."""
+    """A column that is `sensitive` or higher, or that comes from such a column, must be masked."""
     highly_sensitive_columns_require_encryption: bool = False
-    """A column that is `highly_sensitive` is tokenized, or hashed with SHA-256 and a salt, before it is written."""
+    """A column that is `highly_sensitive` must have a strong mask: `tokenize`, `redact`, `null`, or `hash` with SHA-256
+    and a salt."""
     pii_column_patterns: tuple[Pattern, ...] = ()
-    """Names, as regular expressions, of personal data: such columns must be classified `sensitive` or more."""
+    """Regular expressions for names of personal data. Such columns must be classified as `sensitive` or higher."""
     require_access_level: bool = False
-    """A model says who may read it."""
+    """A model must set `access`."""
 
 
 class Rules(FrozenModel):
-    """What every element is held to. An element may have leave to break one: see `waivers`."""
+    """Rules that every element must follow. `waivers` of an element allow exceptions."""
 
     topics: TopicRules = TopicRules()
     """Rules for topics."""
@@ -164,11 +165,11 @@ class Rules(FrozenModel):
     tests: TestRules = TestRules()
     """Rules for tests."""
     security: SecurityRules = SecurityRules()
-    """Rules for what is delicate."""
+    """Rules for sensitive columns."""
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Every rule as violations and waivers call it: `topics.min_partitions`."""
+        """The names of all rules, as violations and waivers use them: `topics.min_partitions`."""
         groups = {name: field.annotation for name, field in cls.model_fields.items()}
         return tuple(
             f"{group}.{rule}"

@@ -1,4 +1,4 @@
-"""Who may read what, and what is covered."""
+"""Access, classification and masking."""
 
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -7,7 +7,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 from penstock.config import FrozenModel, TextPattern, Whole
 
 Classification = Literal["public", "internal", "confidential", "sensitive", "highly_sensitive"]
-"""How delicate a column is, from harmless to most delicate."""
+"""The sensitivity of a column, from the lowest to the highest."""
 
 Policy = Literal["hash", "partial", "redact", "tokenize", "null"]
 
@@ -18,28 +18,29 @@ def _null_as_text(value: object) -> object:
 
 _VARIABLE: Final = TextPattern(
     "[A-Za-z_][A-Za-z0-9_]*",
-    "the name of a variable has letters (a to z, in either case), digits and `_`, no digit first",
+    "a variable name has letters (a-z, A-Z), digits and `_`, and does not begin with a digit",
 )
 
 
 class MaskConfig(FrozenModel):
-    """How a mask covers."""
+    """Settings of a mask."""
 
     visible_chars: Whole = Field(4, ge=0)
-    """`partial`: how many characters at the end stay readable."""
+    """`partial`: the number of characters at the end that stay visible."""
     algorithm: Literal["md5", "sha256"] = "md5"
     """`hash`: the function."""
     salt: str | None = Field(None, min_length=1)
-    """`hash`: text put before the value, so that equal values of two projects differ. Write it as `${NAME}`."""
+    """`hash`: text before the value, so that equal values of two projects give different hashes. Write it as
+    `${NAME}`."""
     key: Annotated[str, _VARIABLE] = "PENSTOCK_TOKEN_KEY"
-    """`tokenize`: the environment variable that holds the key. It is read when the query starts, and kept nowhere."""
+    """`tokenize`: the environment variable that holds the key. It is read when the query starts, and is not stored."""
 
 
 class Mask(FrozenModel):
-    """How one column is covered in what a model puts out."""
+    """The mask of one column in the output of a model."""
 
     column: str
-    """The column: of the model's output, or of one of its inputs; then every output made from it is covered."""
+    """A column of the model's output. Or a column of one of its inputs: then every output that shows it is masked."""
     policy: Annotated[
         Policy,
         BeforeValidator(_null_as_text, json_schema_input_type=Policy | None),
@@ -48,13 +49,14 @@ class Mask(FrozenModel):
     """`hash` (MD5, or SHA-256), `partial` (the last characters stay), `redact` (`***`), `tokenize` (a keyed,
     irreversible token, the same for equal values), `null`. `method` is the same field."""
     config: MaskConfig = MaskConfig()
-    """How it covers."""
+    """Settings of the mask."""
     for_roles: tuple[str, ...] = ()
-    """The roles that are to see the masked value. A topic is the same for everybody, so the mask is for all."""
+    """The roles that see the masked value. It has no effect: every reader of a topic gets the same rows, so the mask
+    applies to all."""
 
 
 class Rule(FrozenModel):
-    """Who may or may not read, in the words of a gateway."""
+    """A rule about who may read."""
 
     roles: tuple[str, ...] = ()
     """The roles."""
@@ -63,39 +65,39 @@ class Rule(FrozenModel):
     columns: tuple[str, ...] = ()
     """The columns."""
     purpose: str | None = None
-    """What for."""
+    """The purpose."""
 
 
 class PolicyEntry(FrozenModel):
-    """One policy of the older form: `mask`, `allow` or `deny`."""
+    """One policy of the deprecated form: `mask`, `allow` or `deny`."""
 
     mask: Mask | None = None
     """The same as an entry of `masking`."""
     allow: Rule | None = None
-    """Who may read. A topic has no such list; a gateway or the broker's own must see to it."""
+    """Who may read. It has no effect: topics have no such list. Use `access`, or the ACLs of your broker."""
     deny: Rule | None = None
     """Who may not read. See `allow`."""
 
     @model_validator(mode="after")
     def _one_policy(self) -> Self:
         if len(self.model_fields_set) != 1:
-            raise ValueError("name one of `mask`, `allow`, `deny`")
+            raise ValueError("give exactly one of `mask`, `allow` and `deny`")
         return self
 
 
 class Security(FrozenModel):
-    """What is delicate in a model's output, and how it is covered."""
+    """Classification and masking of a model's output."""
 
     classification: dict[str, Classification] = {}
-    """Columns and how delicate they are."""
+    """The classification of columns."""
     masking: tuple[Mask, ...] = ()
-    """Columns that are covered before they are written."""
+    """The masks of columns."""
     policies: tuple[PolicyEntry, ...] = ()
-    """The older form of `masking`."""
+    """The deprecated form of `masking`."""
 
     @property
     def masks(self) -> tuple[Mask, ...]:
-        """Every mask, in whichever form it was written."""
+        """Every mask, in either form."""
         return (*self.masking, *(entry.mask for entry in self.policies if entry.mask is not None))
 
 
@@ -106,7 +108,7 @@ class Access(FrozenModel):
     """Who may read a model."""
 
     level: Level = "protected"
-    """`public`: anybody. `protected`: its own group, and those in `allowed_groups`. `private`: its own group in this
+    """`public`: everybody. `protected`: its own group, and those in `allowed_groups`. `private`: its own group in this
     project, and no exposure outside it."""
     allowed_groups: tuple[str, ...] = ()
     """Groups that may read a protected model; a reader's `group` or `owner` counts."""

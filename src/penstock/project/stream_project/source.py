@@ -1,4 +1,4 @@
-"""What the project reads."""
+"""Sources of a project."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -9,38 +9,38 @@ from penstock.project.stream_project.parts import ColumnSpec, EventTime, Name, W
 
 
 class SchemaReference(FrozenModel):
-    """The schema of a topic: written here, or by its name in a registry."""
+    """The schema of a topic: its text, or its name in a registry."""
 
     registry: str | None = None
-    """The kind of registry that holds it, such as `confluent`."""
+    """The kind of registry, such as `confluent`."""
     subject: str | None = None
-    """Its name there; `<topic>-value` when left out."""
+    """The subject. Default: `<topic>-value`."""
     version: Whole | Literal["latest"] | None = None
-    """Its version there."""
+    """The version of the subject. Default: the latest."""
     format: Annotated[
         Literal["avro", "json", "protobuf"] | None, BeforeValidator(fold_case, json_schema_input_type=str | None)
     ] = None
-    """`avro` (the default), `json` or `protobuf`."""
+    """`avro` (default), `json` or `protobuf`. Protobuf records cannot be read."""
     compatibility: str | None = None
-    """What a later version must be compatible with, such as `BACKWARD`."""
+    """The compatibility mode for later versions, such as `BACKWARD`."""
     definition: str | None = None
-    """The schema itself. The columns of an Avro record or a JSON schema are the source's columns."""
+    """The text of the schema: an Avro record or a JSON schema. It gives the source's columns."""
 
     @property
     def is_avro(self) -> bool:
-        """Whether records are Avro. What later versions must be compatible with does not say so by itself."""
+        """Whether records are Avro. `compatibility` alone does not make them Avro."""
         return self.format == "avro" or (self.format is None and self.model_fields_set != {"compatibility"})
 
     @property
     def is_registered(self) -> bool:
-        """Whether the schema is one that a registry has."""
+        """Whether a registry holds the schema."""
         return self.definition is None and (
             self.is_avro or any(said is not None for said in (self.subject, self.registry, self.version))
         )
 
 
 class LookupTable(FrozenModel):
-    """Where the rows of a table are."""
+    """The lookup table."""
 
     type: str
     """One of the sources of pipelines, such as `file`."""
@@ -48,17 +48,17 @@ class LookupTable(FrozenModel):
     """The source's own settings, such as `path` and `format`."""
 
     def as_source(self) -> dict[str, Any]:
-        """The table as it would stand among the sources of a pipeline."""
+        """The table as a source of a pipeline."""
         return {"type": self.type, **self.config}
 
 
 class Freshness(FrozenModel):
-    """How long a topic may be silent, as durations or in seconds."""
+    """How old the newest row of a topic may be, as durations or in seconds."""
 
     warn_after: Duration | None = None
-    """After how long there is a warning: `5m`."""
+    """The age after which there is a warning: `5m`."""
     error_after: Duration | None = None
-    """After how long it is an error: `15m`."""
+    """The age after which there is an error: `15m`."""
 
     warn_after_seconds: Number | None = Field(None, gt=0)
     """`warn_after` in seconds."""
@@ -86,35 +86,35 @@ class Source(FrozenModel):
     """A topic that others write and this project reads."""
 
     name: Name
-    """What `source()` calls it."""
+    """The name, for `source()`."""
     topic: str = Field(min_length=1)
-    """The topic it reads. One with a `table` has none."""
+    """The topic that it reads. A source with a `table` has none."""
     table: LookupTable | None = None
-    """A table in place of a topic: streams look rows up in it, and nothing comes from it by itself."""
+    """A lookup table instead of a topic: streams join it, and it emits no rows itself."""
     description: str | None = None
-    """What it is."""
+    """A description."""
     owner: str | None = None
-    """Who answers for it."""
+    """The owner."""
     tags: tuple[str, ...] = ()
-    """Words to find it by."""
+    """Tags, for selection and search."""
     cluster: str | None = None
-    """The Kafka cluster it lives in. There is one cluster, `runtime.kafka`, so it has no effect."""
+    """The Kafka cluster. It has no effect, because there is one cluster, `runtime.kafka`."""
     schema_: SchemaReference | None = Field(None, alias="schema")
     """The schema of its rows."""
     columns: tuple[ColumnSpec, ...] = ()
-    """The columns of a row. A list without any type only describes columns. The row is then, as without a list, that of
-    the schema, or of the records themselves."""
+    """The columns of a row. A list without any type only describes columns; the columns of the row then come from the
+    schema or from the records."""
     key: Names = ()
-    """The columns that identify a row, separated by commas. The source is then a table of the latest row of every key:
-    a row replaces the one before it, and a delete takes it out."""
+    """The columns that identify a row, separated by commas. The source is then a table with the latest row per key: a
+    row replaces the previous one, and a delete removes it."""
     event_time: EventTime | None = None
-    """When a row happened. Windows need it."""
+    """The event time. Windows need it."""
     on_error: OnError | None = None
-    """What becomes of a row that cannot be used: `dead_letter` (the default), `stop` or `skip`."""
+    """What happens to a record that cannot be processed: `dead_letter` (default), `stop` or `skip`."""
     freshness: Freshness | None = None
-    """How long it may be silent."""
+    """How old its newest row may be."""
     waivers: tuple[Waiver, ...] = ()
-    """Rules that it may break for a while."""
+    """Waivers: rules that it may break, each with a reason."""
 
     @model_validator(mode="before")
     @classmethod
@@ -126,26 +126,26 @@ class Source(FrozenModel):
     @model_validator(mode="after")
     def _table_has_no_changes(self) -> Self:
         if self.key and self.table is not None:
-            raise ValueError("a `table` is looked up as it is, and takes no `key`: remove it")
+            raise ValueError("a `table` source takes no `key`: remove it")
         return self
 
     @property
     def clocks(self) -> frozenset[str]:
-        """Columns that are the time of processing, and not part of the rows."""
+        """The processing-time columns, which are not in the records."""
         return frozenset(column.name for column in self.columns if column.proctime)
 
     @property
     def has_row_columns(self) -> bool:
-        """Whether `columns` says what a row has. A list without any type only describes some of its columns."""
+        """Whether `columns` defines the row. A list without any type only describes some of its columns."""
         return any(column.type is not None for column in self.columns if not column.proctime)
 
     @property
     def has_schema(self) -> bool:
-        """Whether a schema says what the rows have: one that is written here, or one of a registry."""
+        """Whether a schema, written here or in a registry, defines the row."""
         schema = self.schema_
         return schema is not None and (schema.definition is not None or schema.is_registered)
 
     @property
     def subject(self) -> str:
-        """What a registry calls the schema of its rows."""
+        """The subject of the schema in the registry."""
         return (self.schema_ and self.schema_.subject) or f"{self.topic}-value"

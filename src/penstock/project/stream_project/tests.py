@@ -1,4 +1,4 @@
-"""What must be true of the rows."""
+"""Tests of a project."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -22,11 +22,11 @@ class AcceptedValuesOf(FrozenModel):
     column: str
     """The column."""
     values: tuple[Any, ...] = Field(min_length=1)
-    """Every value that is allowed."""
+    """The accepted values."""
 
 
 class AcceptedTypes(FrozenModel):
-    """Columns are of these types."""
+    """Columns have these types."""
 
     types: dict[str, str] = Field(min_length=1)
     """Columns and their types: `string`, `number`, `int`, `bigint`, `boolean`, `timestamp`, `date`, `time`, or SQL.
@@ -45,9 +45,9 @@ class RangeOf(FrozenModel):
     column: str
     """The column."""
     min: Number | None = None
-    """The smallest."""
+    """The minimum."""
     max: Number | None = None
-    """The largest."""
+    """The maximum."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
@@ -56,14 +56,14 @@ class RangeOf(FrozenModel):
 
 
 class UniqueKey(FrozenModel):
-    """No key comes twice."""
+    """No key occurs twice."""
 
     key: Names = Field(min_length=1)
     """The columns of the key."""
     window: str | None = None
-    """The time in which it may not."""
+    """The time within which a key must be unique."""
     tolerance: Number = Field(0.0, ge=0, le=1)
-    """The share of rows that may be duplicates."""
+    """The accepted share of duplicates."""
 
 
 class ForeignKey(FrozenModel):
@@ -76,31 +76,31 @@ class ForeignKey(FrozenModel):
     ref_key: str
     """The column there."""
     window: str | None = None
-    """The time within which the other row must be found."""
+    """The time within which the other row must arrive."""
     match_rate: Number | None = Field(None, ge=0, le=1)
-    """The share of rows that must have one."""
+    """The minimum share of rows with a match."""
 
 
 class MaxLag(FrozenModel):
-    """Rows are not older than this when they are seen."""
+    """Rows are not older than this when they arrive."""
 
     column: str | None = None
-    """The column with the time of a row; the event time when left out."""
+    """The column with the time of a row. Default: the event time."""
     max_seconds: Number = Field(gt=0, validation_alias=AliasChoices("max_seconds", "seconds"))
-    """How old they may be. `seconds` is the same field."""
+    """The maximum age. `seconds` is the same field."""
 
 
 class Throughput(FrozenModel):
-    """So many rows come in a second."""
+    """The rows per second are within bounds."""
 
     min_per_second: Number | None = Field(None, ge=0)
-    """At least."""
+    """The minimum rows per second."""
     max_per_second: Number | None = Field(None, ge=0)
-    """At most."""
+    """The maximum rows per second."""
     min_per_minute: Number | None = Field(None, ge=0)
-    """At least, in a minute."""
+    """The minimum rows per minute."""
     max_per_minute: Number | None = Field(None, ge=0)
-    """At most, in a minute."""
+    """The maximum rows per minute."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
@@ -109,16 +109,16 @@ class Throughput(FrozenModel):
 
 
 class Bucket(FrozenModel):
-    """A part of the numbers, and the share of rows in it."""
+    """A range of numbers, and the expected share of rows in it."""
 
     min: Number | None = None
-    """From here."""
+    """The lower bound."""
     max: Number | None = None
-    """To here."""
+    """The upper bound."""
     expected_ratio: Number = Field(ge=0, le=1)
-    """The share of rows that it should have."""
+    """The expected share of rows."""
     tolerance: Number = Field(0.0, ge=0, le=1)
-    """How far the share may be off."""
+    """The accepted deviation from that share."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
@@ -127,29 +127,29 @@ class Bucket(FrozenModel):
 
 
 class Distribution(FrozenModel):
-    """Numbers are spread as expected."""
+    """Numbers have the expected distribution."""
 
     column: str
     """The column."""
     buckets: tuple[Bucket, ...] = Field(min_length=1)
-    """The parts."""
+    """The ranges."""
 
 
 class CustomSql(FrozenModel):
-    """A query of your own: with `sql` and what it is expected to give, or with a condition that bad rows meet."""
+    """A custom query: `sql` with its expected result, or a condition that bad rows meet."""
 
     name: str = "custom"
-    """What failures are called."""
+    """The name of the failures."""
     sql: str | None = None
     """A SELECT over `{{ ref("name") }}`."""
     expect: Any = None
-    """What it is to give."""
+    """The expected result."""
     max_failures: Whole | None = Field(None, ge=0)
-    """How many rows it may give."""
+    """The maximum number of rows in the result."""
     where: str | None = None
     """The condition that a bad row meets."""
     detail_column: str | None = None
-    """The column that tells which row it was."""
+    """The column that identifies a row."""
 
     @model_validator(mode="after")
     def _some_query(self) -> Self:
@@ -164,7 +164,7 @@ class Positive(FrozenModel):
     columns: Names = Field(min_length=1, validation_alias=AliasChoices("columns", "column"))
     """The columns."""
     allow_zero: bool = False
-    """Whether it may be zero as well."""
+    """Whether zero is accepted."""
 
 
 class FreshWithin(FrozenModel):
@@ -173,11 +173,11 @@ class FreshWithin(FrozenModel):
     max_seconds: Number | None = Field(
         None, gt=0, validation_alias=AliasChoices("max_seconds", "max_age_seconds", "max_lag_seconds")
     )
-    """How old it may be."""
+    """The maximum age in seconds."""
     max_age_minutes: Number | None = Field(None, gt=0)
-    """How old it may be, in minutes."""
+    """The maximum age in minutes."""
     column: str | None = None
-    """The column with the time of a row; the event time when left out."""
+    """The column with the time of a row. Default: the event time."""
 
     @model_validator(mode="after")
     def _some_age(self) -> Self:
@@ -187,28 +187,28 @@ class FreshWithin(FrozenModel):
 
 
 class Assertion(FrozenModel):
-    """One thing that must be true, by its name."""
+    """One assertion, by its name."""
 
     not_null: NotNull | None = None
     """Every row has a value in these columns."""
     accepted_values: AcceptedValuesOf | None = None
     """A column has one of these values."""
     accepted_types: AcceptedTypes | None = None
-    """Columns are of these types."""
+    """Columns have these types."""
     range: RangeOf | None = None
     """A number lies between bounds."""
     unique_key: UniqueKey | None = None
-    """No key comes twice."""
+    """No key occurs twice."""
     foreign_key: ForeignKey | None = None
     """Every value is a key of another model."""
     max_lag: MaxLag | None = None
-    """Rows are not older than this when they are seen."""
+    """Rows are not older than this when they arrive."""
     throughput: Throughput | None = None
-    """So many rows come in a second."""
+    """The rows per second are within bounds."""
     distribution: Distribution | None = None
-    """Numbers are spread as expected."""
+    """Numbers have the expected distribution."""
     custom_sql: CustomSql | None = None
-    """A query of your own."""
+    """A custom query."""
     positive: Positive | None = None
     """A number is above zero."""
     freshness: FreshWithin | None = None
@@ -217,7 +217,7 @@ class Assertion(FrozenModel):
     @model_validator(mode="after")
     def _one_assertion(self) -> Self:
         if len(self.model_fields_set) != 1:
-            raise ValueError("name one assertion an entry, each with `- ` before it")
+            raise ValueError("give one assertion per entry, and begin each entry with `- `")
         if getattr(self, self.kind) is None:
             raise ValueError(f"`{self.kind}` needs its settings")
         return self
@@ -243,28 +243,29 @@ class DataTest(FrozenModel):
     name: Name
     """Its name."""
     model: str
-    """The model or source that it looks at."""
+    """The model or source that it tests."""
     type: Literal["schema", "sample", "continuous"]
-    """`schema`: the columns, as the project is checked. `sample`: some rows, on demand. `continuous`: every row."""
+    """`schema`: tests the columns in `validate`. `sample`: tests some rows on demand (not run). `continuous`: tests
+    every row."""
     description: str | None = None
-    """What it is for."""
+    """A description."""
     owner: str | None = None
-    """Who answers for it."""
+    """The owner."""
     group: str | None = None
-    """The group it belongs to; that of the tested model when left out."""
+    """The group for `access`. Default: the group of the tested model."""
     tags: tuple[str, ...] = ()
-    """Words to find it by."""
+    """Tags, for selection and search."""
     assertions: Annotated[
         tuple[Assertion, ...], BeforeValidator(_wrap_list, json_schema_input_type=list[Assertion])
     ] = ()
-    """What must be true."""
+    """The assertions."""
     sample_size: Whole | None = Field(None, ge=1)
-    """`sample`: how many rows it reads."""
+    """`sample`: the number of rows that it reads."""
     timeout: Duration | None = None
-    """`sample`: how long it waits for them."""
+    """`sample`: how long it waits for rows."""
     flink_cluster: str | None = None
     """A Flink cluster. Queries run on Spark, so it has no effect."""
     on_failure: OnFailure = OnFailure()
     """What to do when it fails."""
     waivers: tuple[Waiver, ...] = ()
-    """Rules that it may break for a while."""
+    """Waivers: rules that it may break, each with a reason."""

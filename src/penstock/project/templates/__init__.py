@@ -1,1 +1,1 @@
-"""Templates in SQL: `ref` and `source`, Jinja with its limits, and the way back from rendered text to its file."""
+"""Templates in SQL: `ref` and `source`, Jinja with limits, and positions in the file for rendered text."""

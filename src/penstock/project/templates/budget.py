@@ -1,4 +1,4 @@
-"""What a template may spend: steps and characters, counted, so that the same template always ends the same way."""
+"""Limits for templates, in steps and characters, so that the same template always ends in the same way."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,16 +22,16 @@ _KEPT_FILTERS: Final = (
     "select", "selectattr", "sort", "string", "sum", "title", "tojson", "trim", "unique", "upper", "wordcount",
 )  # fmt: skip
 _QUICK_FILTERS: Final = frozenset({"count", "default", "first", "last", "length"})
-"""Filters that do not look at every item."""
+"""Filters that do not visit every item."""
 _BOUNDED: Final = "bounded"
 _AT_ONCE: Final = 1000
-"""How many characters or items are moved in one step, where nothing is done for each of them."""
+"""The number of characters or items that one step copies."""
 _ITEM: Final = 10
-"""How many characters an item of a list counts for."""
+"""The number of characters that a list item counts as."""
 
 
 class TemplateRefused(Exception):
-    """A template asks for what it must not have, or for what there is not."""
+    """A template uses something that is forbidden or does not exist."""
 
     def __init__(
         self, code: str, message: str, hint: str | None = None, subject: str = "", line: int | None = None
@@ -41,7 +41,7 @@ class TemplateRefused(Exception):
 
 
 class BudgetedEnvironment(SandboxedEnvironment):
-    """A sandbox without files, endless loops and texts without bounds. `begin` gives a template its budget."""
+    """A sandbox without file access, with limits on steps and text length. `begin` resets the budget for a template."""
 
     intercepted_binops = frozenset({"*", "**", "%", "+"})
 
@@ -74,7 +74,7 @@ class BudgetedEnvironment(SandboxedEnvironment):
         for loop in tree.find_all(nodes.For):
             if loop.recursive:
                 raise TemplateRefused(
-                    "template-refused", "a loop cannot call itself", "write two loops", line=loop.lineno
+                    "template-refused", "a recursive loop is not supported", "write two loops", line=loop.lineno
                 )
             loop.iter = _environment_call("each", [loop.iter], loop)
         for block in tree.find_all(nodes.AssignBlock):
@@ -88,7 +88,7 @@ class BudgetedEnvironment(SandboxedEnvironment):
                 raise TemplateRefused(code, text, did_you_mean(used.name, _KEPT_FILTERS), used.name, used.lineno)
         for kind in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
             for reader in tree.find_all(kind):
-                text, hint = "other files cannot be read from a template", "macros of `macros/` are there by name"
+                text, hint = "a template cannot read other files", "call a macro of `macros/` by its name"
                 raise TemplateRefused("template-refused", text, hint, line=reader.lineno)
         for node in list(tree.find_all(nodes.Node)):
             for field, value in node.iter_fields():
@@ -110,13 +110,13 @@ class BudgetedEnvironment(SandboxedEnvironment):
         return str(self._check_size(made))
 
     def searched(self, value: Any) -> Any:
-        """A value that is copied or looked through as a whole."""
+        """Charge for a value that is copied or searched as a whole."""
         if isinstance(value, str | list | tuple | dict | range):
             self._spend(1 + len(value) // _AT_ONCE)
         return value
 
     def bundled(self, bundle: Any) -> Any:
-        """A list, a tuple or a mapping that a template makes, with the length of everything in it."""
+        """Check a collection that a template creates, with the length of everything in it."""
         inside = [*bundle.keys(), *bundle.values()] if isinstance(bundle, dict) else list(bundle)
         length = sum(self._length(item) for item in inside)
         self.check_length(length)
@@ -151,18 +151,20 @@ class BudgetedEnvironment(SandboxedEnvironment):
             case "**", int(), int():
                 self.check_length(left.bit_length() * right)
             case "%", str(), _:
-                raise TemplateRefused("template-refused", "texts are not formatted with %", "put them together with ~")
+                raise TemplateRefused(
+                    "template-refused", "string formatting with % is not supported", "concatenate with ~"
+                )
             case _:
                 pass
         result = self.searched(super().call_binop(context, operator, left, right))
         return self.bundled(result) if isinstance(result, list | tuple) else self._check_size(result)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """`format` can make a text of any width, so it is not there."""
+        """Refuse `format`, which can produce a text of any width."""
         if getattr(value, "__name__", "") in ("format", "format_map") and isinstance(
             getattr(value, "__self__", None), str
         ):
-            raise TemplateRefused("template-refused", "texts are not formatted", "put them together with ~")
+            raise TemplateRefused("template-refused", "string formatting is not supported", "concatenate with ~")
         return None
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -178,7 +180,7 @@ class BudgetedEnvironment(SandboxedEnvironment):
         return str(self._check_size(str(text).replace(old, new)))
 
     def _charge_filter(self, name: str, made: Any) -> Any:
-        """A filter or a test that costs a step for each item it is given, and one for each thousand characters."""
+        """Wrap a filter or test so that it costs a step per item and one per thousand characters."""
 
         @wraps(made)
         def paid(*args: Any, **kwargs: Any) -> Any:
@@ -204,11 +206,11 @@ class BudgetedEnvironment(SandboxedEnvironment):
         return by.join(parts)
 
     def _finalize_value(self, value: Any) -> Any:
-        """What comes out of `{{ … }}`: a value that has a text of its own."""
+        """The value of `{{ … }}`. Refuse one without a text, such as a function."""
         if isinstance(value, Iterator):
-            raise TemplateRefused("template-syntax", "this is a list that was not made yet", "add `| list`, or join it")
+            raise TemplateRefused("template-syntax", "this is a generator, not a list", "add `| list`, or join it")
         if callable(value) and not isinstance(value, Undefined):
-            raise TemplateRefused("template-syntax", "this is a function, and has no text", 'call it: `source("name")`')
+            raise TemplateRefused("template-syntax", "this is a function, not a text", 'call it: `source("name")`')
         self._out += self._length(value)
         self.check_length(self._out)
         return value
@@ -217,7 +219,7 @@ class BudgetedEnvironment(SandboxedEnvironment):
         self._rows_after_delete -= steps
         if self._rows_after_delete < 0:
             raise TemplateRefused(
-                "template-refused", f"the template takes more than {MAX_STEPS:,} steps", "loop over less"
+                "template-refused", f"the template takes more than {MAX_STEPS:,} steps", "loop over fewer values"
             )
 
     def _check_size(self, value: Any) -> Any:
@@ -233,12 +235,12 @@ class BudgetedEnvironment(SandboxedEnvironment):
 
     def _too_long(self) -> NoReturn:
         raise TemplateRefused(
-            "template-refused", f"the template makes more than {MAX_LENGTH:,} characters", "make less"
+            "template-refused", f"the template produces more than {MAX_LENGTH:,} characters", "make less"
         )
 
 
 def _meter_node(node: nodes.Node) -> nodes.Node:
-    """The node, as a call of the sandbox if it puts texts or values together."""
+    """The node, wrapped in a call of the sandbox if it builds texts or collections."""
     match node:
         case nodes.Concat():
             return _environment_call("joined", node.nodes, node)
@@ -257,6 +259,6 @@ def _meter_node(node: nodes.Node) -> nodes.Node:
 
 
 def _environment_call(method: str, arguments: Sequence[nodes.Node], place: nodes.Node) -> nodes.Node:
-    """A call of the sandbox's own method, which no name in a template can stand before."""
+    """A call of a method of the sandbox that no name in a template can shadow."""
     function = nodes.EnvironmentAttribute(method)
     return nodes.Call(function, list(arguments), [], None, None).set_lineno(place.lineno)

@@ -1,4 +1,4 @@
-"""`{{ config(key=value, …) }}` in SQL: fields of a model, for those who like them beside the SQL."""
+"""Parses `{{ config(key=value, …) }}` in SQL, which sets fields of the model."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 
 def parse_config_call(text: str) -> tuple[dict[str, Any], list[str]]:
-    """What a text says about its model with `{{ config(key=value, …) }}`, and the keys whose values are computed."""
+    """The settings of a `config()` call in a text, and the keys whose values are not literals."""
     try:
         tree = SandboxedEnvironment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]).parse(text)
     except TemplateSyntaxError:

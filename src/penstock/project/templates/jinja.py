@@ -1,4 +1,4 @@
-"""Jinja in SQL: what a template may ask for, its macros, and where its mistakes are."""
+"""Jinja in SQL: the functions of templates, macros, and the positions of errors."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
 
 
 class Sandbox(BudgetedEnvironment):
-    """Renders the templates of one project, with what they may ask for: streams, variables, macros."""
+    """Renders the templates of one project with streams, variables and macros."""
 
     def __init__(
         self, macros: tuple[TextFile, ...], variables: Mapping[str, Any], environ: Environ, environment: str | None
@@ -85,7 +85,7 @@ class Sandbox(BudgetedEnvironment):
     # Macros
 
     def _load_macros(self, files: tuple[TextFile, ...]) -> None:
-        """Macros of all files see each other: they are one template, whose lines are known by file."""
+        """Load all macro files as one template, so that macros can call each other. Lines still map to files."""
         sound: list[TextFile] = []
         owners: dict[str, str] = {}
         for file in files:
@@ -95,7 +95,7 @@ class Sandbox(BudgetedEnvironment):
                 self._add_mistake(file, self._to_problem(error, file.text, 1))
                 continue
             for macro in tree.find_all(nodes.Macro):
-                taken = "is there already" if macro.name in self.globals else f"is in {owners.get(macro.name)}, too"
+                taken = "is built in" if macro.name in self.globals else f"is in {owners.get(macro.name)}, too"
                 if macro.name in self.globals or macro.name in owners:
                     text, place = f"the macro `{macro.name}` {taken}", _line_start(file.text, macro.lineno)
                     self._add_mistake(file, TemplateProblem("duplicate-name", text, place, "give it another name"))
@@ -138,7 +138,7 @@ class Sandbox(BudgetedEnvironment):
         return RenderedSql(sql, references, tuple(missing), pieces)
 
     def _to_problem(self, error: Exception, text: str, line: int) -> TemplateProblem:
-        """What went wrong, at its place in the text; `line` counts if the error itself does not tell."""
+        """The problem at its position in the text. `line` applies if the error has no line."""
         match error:
             case TemplateSyntaxError():
                 offset, hint = _line_start(text, error.lineno), "look for a missing `%}`, `}}` or end of a block"
@@ -147,7 +147,7 @@ class Sandbox(BudgetedEnvironment):
                 offset = _line_start(text, error.line or line, error.subject)
                 return TemplateProblem(error.code, error.message, offset, error.hint, error.subject)
             case RecursionError():
-                return TemplateProblem("template-refused", "macros call each other without end")
+                return TemplateProblem("template-refused", "the macros call each other in an endless recursion")
             case UndefinedError() if unknown := _UNDEFINED.fullmatch(str(error)):
                 offset, near = _line_start(text, line, unknown[1]), did_you_mean(unknown[1], self.globals)
                 return TemplateProblem("template-syntax", _describe_error(error), offset, near, unknown[1])
@@ -162,7 +162,7 @@ class Sandbox(BudgetedEnvironment):
         self.check_length(len(sql))
         if not sql.isascii() and sql != sql.encode(errors="replace").decode():
             raise TemplateRefused(
-                "template-refused", "the template makes half a character", "write the character itself"
+                "template-refused", "the template produces half of a surrogate pair", "write the character itself"
             )
         return sql
 
@@ -171,10 +171,10 @@ class Sandbox(BudgetedEnvironment):
         return self.template_class.from_code(self, code, self.make_globals(None), None)
 
     def _pieces(self, text: str, sql: str) -> tuple[Piece, ...]:
-        """Which part of the text each part of the SQL comes from.
+        """Map each part of the SQL to the text that it comes from.
 
-        The template is run once more with a marker before each literal part. Where that changes what it does, because
-        it looks at its own text, nothing finer than the whole is claimed.
+        The template is run once more with a marker before each literal part. If the markers change the result, the map
+        has only the whole text.
         """
         try:
             marked = self._run(prepare_template(text, self._environ, [], marked=True))
@@ -184,15 +184,15 @@ class Sandbox(BudgetedEnvironment):
 
 
 def _config(*given: Any, **_: Any) -> str:
-    """What it says was read before; in the text it is nothing."""
+    """`config()` renders to nothing: it was parsed before."""
     if given:
-        text, hint = "`config()` takes settings by name", 'write `config(materialized="topic")`'
+        text, hint = "`config()` takes keyword arguments only", 'write `config(materialized="topic")`'
         raise TemplateRefused("template-syntax", text, hint)
     return ""
 
 
 def _parse_name(call: str, given: tuple[Any, ...], most: int = 1) -> tuple[str, tuple[Any, ...]]:
-    """The name that a call is given, and what stands behind it."""
+    """The name argument of a call, and the other arguments."""
     if not 1 <= len(given) <= most or not isinstance(given[0], str):
         more = ", and may have a default" if most > 1 else ""
         text, hint = f"`{call}()` takes one name{more}", f'put it in quotes: `{call}("name")`'
@@ -201,7 +201,7 @@ def _parse_name(call: str, given: tuple[Any, ...], most: int = 1) -> tuple[str, 
 
 
 def _default(call: str, named: dict[str, Any]) -> tuple[Any, ...]:
-    """The default of a call that is given by its name."""
+    """The default that a call gives as keyword."""
     if named.keys() - {"default"}:
         text, hint = f"`{call}()` takes a name and a default", f'write `{call}("name", "default")`'
         raise TemplateRefused("template-syntax", text, hint)
@@ -213,7 +213,7 @@ def _reference_offset(sql: str, kind: str, name: str) -> int:
 
 
 def _locate_in_file(problem: TemplateProblem, files: list[TextFile]) -> tuple[TextFile, TemplateProblem]:
-    """A problem of several files that were put together, at its place in the one that it is in."""
+    """Map a problem in the concatenated files to its own file."""
     offset = problem.offset
     for file in files:
         if offset <= len(file.text):
@@ -223,7 +223,7 @@ def _locate_in_file(problem: TemplateProblem, files: list[TextFile]) -> tuple[Te
 
 
 def _failed_line(trace: TracebackType | None, filename: str) -> int:
-    """The line of a text in which something failed."""
+    """The line of the text at which rendering failed."""
     line = 1
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == filename:
@@ -233,7 +233,7 @@ def _failed_line(trace: TracebackType | None, filename: str) -> int:
 
 
 def _line_start(text: str, line: int, subject: str = "") -> int:
-    """Where a line begins that failed: at its first tag, or at the first one that has the subject in it."""
+    """The offset of the first tag in a failed line, or of the first one that contains the subject."""
     rows = text.splitlines(keepends=True)
     start = sum(len(row) for row in rows[: line - 1])
     if line > len(rows):

@@ -1,7 +1,7 @@
-"""Which part of a template each part of its result comes from.
+"""Maps each part of a rendered template to the part of the template that it comes from.
 
-A marker is put before each literal part. What stands behind one in the result, as long as the part was, is that part;
-whatever follows up to the next marker was made by the tag in between.
+A marker is put before each literal part. The text after a marker, of the length of the literal part, is that part. The
+rest up to the next marker was produced by the tag in between.
 """
 
 import re
@@ -17,7 +17,7 @@ _MARKER: Final = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
 
 
 def prepare_template(text: str, environ: Environ, missing: list[TemplateProblem], *, marked: bool) -> str:
-    """The template with `${NAME}` filled in, and with a marker at the start of each literal part if wanted."""
+    """The template with `${NAME}` resolved and, if wanted, with a marker before each literal part."""
     parts: list[str] = []
 
     def literal(start: int, end: int) -> None:
@@ -54,7 +54,7 @@ def prepare_template(text: str, environ: Environ, missing: list[TemplateProblem]
 
 
 def split_pieces(marked: str, plain: str) -> tuple[Piece, ...]:
-    """The pieces of a result with markers; none, if it is not the `plain` one but for these."""
+    """The pieces of a result with markers. None if it differs from the `plain` result in more than the markers."""
     pieces: list[Piece] = []
     parts: list[str] = []
     length = position = written = left = 0

@@ -1,7 +1,5 @@
-"""Templates in SQL: what a text refers to, and the text with node ids in place of `source("x")` and `ref("x")`.
-
-Most SQL holds no more than these two calls, so they are filled in here. Everything else goes to
-`project.templates.jinja`.
+"""Renders SQL templates: the references of a text, and the text with node ids in place of `source("x")` and `ref("x")`.
+Most SQL has only these two calls, so they are replaced here. Everything else goes to `project.templates.jinja`.
 """
 
 import re
@@ -41,7 +39,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class TemplateProblem:
-    """Something wrong in a template; `offset` counts characters of the text as written."""
+    """An error in a template; `offset` counts characters of the text as written."""
 
     code: str
     message: str
@@ -52,7 +50,8 @@ class TemplateProblem:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rendered text from `start` on comes from `written` on; when it is not literal, all of it from that one place."""
+    """Rendered text from `start` on comes from `written` on. If it is not literal, all of it comes from that
+    position."""
 
     start: int
     written: int
@@ -61,7 +60,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RenderedSql:
-    """SQL with each call replaced by a quoted node id; `written` maps a place in it back to the text as written."""
+    """SQL with each call replaced by a quoted node id. `written` maps a position back to the text as written."""
 
     sql: str
     references: tuple[Reference, ...] = ()
@@ -96,7 +95,7 @@ class Templates:
         return self._sandbox.rendered(text)
 
     def mistakes(self) -> list[Diagnostic]:
-        """What is wrong with the macros themselves."""
+        """The errors in the macros themselves."""
         return self._sandbox.mistakes if self.macros else []
 
 

@@ -1,1 +1,1 @@
-"""Values become models: other spellings of fields, placeholders for unset variables, mistakes as diagnostics."""
+"""Converts values to models: alternative spellings, placeholders for unset variables, errors as diagnostics."""

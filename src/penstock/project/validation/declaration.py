@@ -1,4 +1,4 @@
-"""An element together with the place it was written."""
+"""An element with the position at which it was written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ T = TypeVar("T", covariant=True)
 class Declaration(Generic[T]):
     """`value` as parsed from `document` at `path`; `label` is how messages call that path.
 
-    `raw` is what was written, references such as `${NAME}` included, in the place that the models know. `forms` tells
-    what was moved there; `texts` has the fields that stand in a file of their own.
+    `raw` is the value as written, with references such as `${NAME}`, at its canonical place. `forms` says what was
+    moved there. `texts` has the fields that have a file of their own.
     """
 
     value: T
@@ -38,13 +38,13 @@ class Declaration(Generic[T]):
         return self.document.origin(*self.path, *self._written_steps(steps))
 
     def origin_inside(self, field: str, offset: int) -> Origin:
-        """Where character `offset` of a text field stands in its file."""
+        """The position in the file of character `offset` of a text field."""
         if field in self.texts:
             return self.texts[field].origin(offset)
         return self.document.inside((*self.path, *self._written_steps((field,))), offset)
 
     def source_text(self, *steps: PathStep) -> str | None:
-        """A scalar as it is written in the document, before YAML makes a value of it."""
+        """The text of a scalar in the document, before YAML converts it."""
         return self.document.source_text(*self.path, *self._written_steps(steps))
 
     def is_mapping(self, *steps: PathStep) -> bool:
@@ -55,7 +55,7 @@ class Declaration(Generic[T]):
         return has_path(self.raw, steps)
 
     def label_of(self, *steps: PathStep) -> str:
-        """A field as messages call it: by the place where it was written."""
+        """The label of a field in messages: the path at which it was written."""
         return ".".join([self.label, *map(str, self._written_steps(steps))])
 
     def _written_steps(self, steps: tuple[PathStep, ...]) -> tuple[PathStep, ...]:

@@ -1,7 +1,6 @@
-"""Other places and spellings of a field, and fields that mean nothing on Spark.
-
-A document may say the same thing in several ways. Each way is one line of a table here: the value is moved to the place
-that the models know before they look at it, and `written_path` leads a diagnostic back to where it stands in the file.
+"""Tables of alternative places and spellings of fields, and of fields without effect on Spark. One row is one
+alternative. A value moves to its canonical place before the models read it, and `written_path` maps a diagnostic back
+to the place in the file.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ FieldPath: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`old` means `new`; a deprecated form is pointed out."""
+    """`old` is an alternative for `new`. A deprecated form gives a warning."""
 
     old: FieldPath
     new: FieldPath
@@ -23,7 +22,7 @@ class Form:
 
     @property
     def shown(self) -> str:
-        """The new place as a person would write it."""
+        """The new place, as text for messages."""
         return "".join(f"{{{step}: " for step in self.new).removeprefix("{") + "…" + "}" * (len(self.new) - 1)
 
 
@@ -54,7 +53,7 @@ MODEL_FORMS: Final = (
 FORMS: Final[Mapping[str, tuple[Form, ...]]] = {"sources": SOURCE_FORMS, "models": MODEL_FORMS}
 
 _BY_BATCH: Final = "Spark commits its progress after every batch"
-_ON_SPARK: Final = "queries run on Spark, where `runtime.spark.master` says"
+_ON_SPARK: Final = "queries run on Spark, and `runtime.spark.master` says where"
 _SPARK_JOB: Final = ("advanced", "spark")
 INERT: Final[Mapping[str, Mapping[FieldPath, str]]] = {
     "sources": {
@@ -66,14 +65,14 @@ INERT: Final[Mapping[str, Mapping[FieldPath, str]]] = {
         (*_SPARK_JOB, "checkpoint_min_pause_ms"): _BY_BATCH,
         (*_SPARK_JOB, "max_concurrent_checkpoints"): _BY_BATCH,
         (*_SPARK_JOB, "checkpoint"): _BY_BATCH,
-        (*_SPARK_JOB, "restart_strategy"): "a failed query ends the run, and the next run goes on where it stopped",
-        (*_SPARK_JOB, "restart"): "a failed query ends the run, and the next run goes on where it stopped",
+        (*_SPARK_JOB, "restart_strategy"): "a failed query ends the run, and the next run resumes from its checkpoint",
+        (*_SPARK_JOB, "restart"): "a failed query ends the run, and the next run resumes from its checkpoint",
         (*_SPARK_JOB, "state"): "set `state_backend`, or Spark properties in `runtime.spark.config`",
-        (*_SPARK_JOB, "resources"): "the size of Spark is set in `runtime.spark.config`",
+        (*_SPARK_JOB, "resources"): "set Spark's resources in `runtime.spark.config`",
         (*_SPARK_JOB, "savepoint"): "a checkpoint is kept when a query is rebuilt",
         ("advanced", "flink_cluster"): _ON_SPARK,
-        ("version",): "it is shown in the documentation only",
-        ("deprecation",): "it is shown in the documentation only",
+        ("version",): "it is only shown in the documentation",
+        ("deprecation",): "it is only shown in the documentation",
     },
     "tests": {("flink_cluster",): _ON_SPARK},
     "defaults": {
@@ -83,18 +82,18 @@ INERT: Final[Mapping[str, Mapping[FieldPath, str]]] = {
     },
     "runtime": {
         ("flink",): _ON_SPARK,
-        ("conduktor", "console"): "nothing is asked of the console",
+        ("conduktor", "console"): "Penstock does not use the console",
     },
 }
-"""Fields that are understood, and why they change nothing here."""
+"""Fields without effect, and the reason."""
 _UNLESS: Final[Mapping[FieldPath, tuple[FieldPath, str]]] = {
     (*_SPARK_JOB, "checkpoint_interval_ms"): ((*_SPARK_JOB, "trigger"), "realtime"),
 }
-"""Fields that mean something after all if another one has a value."""
+"""Fields that have an effect if another field has this value."""
 
 
 def inert_fields(section: str, raw: Any) -> Iterator[tuple[FieldPath, str]]:
-    """Fields of a section that are given and change nothing, and why."""
+    """The given fields of a section without effect, and the reason."""
     for field, why in INERT.get(section, {}).items():
         other, value = _UNLESS.get(field, ((), None))
         if has_path(raw, field) and not (other and look_up(raw, other) == value):
@@ -103,7 +102,7 @@ def inert_fields(section: str, raw: Any) -> Iterator[tuple[FieldPath, str]]:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedForm:
-    """A value with everything in the place that the models know; `twice` has what was given in two places."""
+    """A value with everything at its canonical place. `twice` has the forms that were given in two places."""
 
     value: Any
     used: tuple[Form, ...] = ()
@@ -133,7 +132,7 @@ def normalize_forms(raw: Any, forms: Sequence[Form]) -> NormalizedForm:
 def written_path(
     document: Document, base: tuple[PathStep, ...], steps: Sequence[PathStep], used: Sequence[Form]
 ) -> tuple[PathStep, ...]:
-    """Where the value that now stands at `steps` was written."""
+    """The path at which the value of `steps` was written."""
     candidates: list[tuple[PathStep, ...]] = [tuple(steps)]
     for form in reversed(used):
         length = len(form.new)
@@ -157,7 +156,7 @@ def has_path(value: Any, path: FieldPath) -> bool:
 
 
 def _can_place(value: Any, path: FieldPath) -> bool:
-    """Whether everything on the way to `path` is a mapping or not there."""
+    """Whether every step on the way to `path` is a mapping or absent."""
     on_the_way = (look_up(value, path[:length]) for length in range(len(path)))
     return all(found is _ABSENT or isinstance(found, dict) for found in on_the_way)
 

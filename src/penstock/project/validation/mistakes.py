@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a value, as a diagnostic that a person can use."""
+"""Converts pydantic's errors to diagnostics."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ def validation_diagnostics(
     label: str,
     forms: Sequence[Form] = (),
 ) -> list[Diagnostic]:
-    """The diagnostics for a value that is no `model`: one for each place, also where a field takes several types."""
+    """The diagnostics for a value that is not a `model`: one per place, also where a field accepts several types."""
     details = error.errors(include_url=False)
     deepest = [
         d
@@ -43,7 +43,8 @@ def validation_diagnostics(
 
 
 def _is_rest_of_type(detail: ErrorDetails, details: Sequence[ErrorDetails]) -> bool:
-    """Whether a column is none, but what a comma inside of {} has cut off a type: the type before it is the mistake."""
+    """Whether a column is the rest of a type that a comma inside {} has cut off. The error is then in the type before
+    it."""
     *owner, name = detail["loc"] or ("",)
     is_rest = detail["type"] == "unknown_word" and _CUT.fullmatch(str(name)) is not None
     beside = [d for d in details if d["type"] == "unknown_word" and [*d["loc"][:-1]] == owner]
@@ -55,7 +56,7 @@ def _has_deeper(loc: tuple[int | str, ...], details: Sequence[ErrorDetails]) -> 
 
 
 def _merge_diagnostics(same: list[Diagnostic]) -> Diagnostic:
-    """Several types that a value could have had, in one sentence."""
+    """Merge the alternatives of a union into one diagnostic."""
     first = same[0]
     wanted = [d.message.removeprefix("this must be ").partition(", not ")[0] for d in same if d.code == "wrong-type"]
     if len(same) == 1 or len(wanted) < len(same):
@@ -73,9 +74,8 @@ def _to_diagnostic(
     label: str,
     forms: Sequence[Form] = (),
 ) -> Diagnostic:
-    """The diagnostic for one error of validating `model` against `raw`, which stands at `base` of the document.
-
-    `forms` tells which parts of `raw` were written in another place.
+    """The diagnostic for one error of validating `model` against `raw`, which is at `base` of the document. `forms` has
+    the parts of `raw` that were written at another place.
     """
     steps = written_path(document, base, existing_steps(raw, detail["loc"]), forms)
     here = document.origin(*base, *steps)
@@ -91,9 +91,9 @@ def _to_diagnostic(
             origin = document.origin(*base, *steps, key=True)
             owner = _owning_model(model, detail["loc"][:-1])
             text = _unknown_field_text(model, owner, field, steps[:-1], label)
-            hint = did_you_mean(field, _written_fields(owner), otherwise="fields") or "take it out"
+            hint = did_you_mean(field, _written_fields(owner), otherwise="fields") or "remove it"
             if _CUT.fullmatch(field):
-                hint = "quote the type: inside of {} a comma begins another field: type: 'DECIMAL(10, 2)'"
+                hint = "quote the type: inside {} a comma begins a new field: type: 'DECIMAL(10, 2)'"
             return Diagnostic("unknown-field", text, origin, shown, hint, params=params)
         case "literal_error" | "enum":
             words = _split_words(detail.get("ctx", {}).get("expected"))
@@ -113,7 +113,7 @@ def _to_diagnostic(
             close = nearest(given, context["words"].split(", "))
             near = f"did you mean `{close}`?" if close else None
             if is_cut_type(given):
-                near = f"quote the type: inside of {{}} a comma begins another field: {field}: 'decimal(10, 2)'"
+                near = f"quote the type: inside {{}} a comma begins a new field: {field}: 'decimal(10, 2)'"
             return Diagnostic("unknown-value", text, here, shown, near, params={"value": given})
         case "too_short":
             least = detail.get("ctx", {}).get("min_length", 1)
@@ -130,11 +130,11 @@ def _to_diagnostic(
 
 
 _CUT: Final = re.compile(r"\s*\d+\s*\).*|[^<(]*[>].*")
-"""What is left of a type such as `DECIMAL(10, 2)` or `MAP<STRING, INT>` behind its comma."""
+"""The part of a type such as `DECIMAL(10, 2)` or `MAP<STRING, INT>` after its comma."""
 
 
 def is_cut_type(value: object) -> bool:
-    """Whether a type lacks its end, because a comma inside of {} began another field."""
+    """Whether a type is incomplete because a comma inside {} began a new field."""
     return isinstance(value, str) and any(value.count(one) > value.count(other) for one, other in ("()", "<>"))
 
 
@@ -182,7 +182,7 @@ def _describe_type(value: object) -> str:
 
 
 def _split_words(listed: Any) -> list[str]:
-    """The words in pydantic's way of listing them: `'a', 'b' or 'c'`."""
+    """Split pydantic's list of words: `'a', 'b' or 'c'`."""
     return [word for part in str(listed).replace(" or ", ",").split(",") if (word := part.strip(" '"))]
 
 
@@ -210,7 +210,7 @@ def _owning_model(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[Ba
 
 
 def _step_annotation(annotation: Any, step: int | str) -> Any:
-    """What a type says about one step further down: a field, an entry, or a member of a union by its tag."""
+    """The annotation one step further down: of a field, an entry, or a member of a union by its tag."""
     for member in _member_models(annotation):
         if any(
             step in get_args(f.annotation) for f in member.model_fields.values() if get_origin(f.annotation) is Literal
@@ -225,7 +225,7 @@ def _step_annotation(annotation: Any, step: int | str) -> Any:
 
 
 def _member_models(annotation: Any) -> list[type[BaseModel]]:
-    """The models that a value of this very type can be, not those inside its entries."""
+    """The models that a value of this type can be, without those of its entries."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if get_origin(annotation) in (dict, list, tuple):
@@ -248,7 +248,7 @@ def _unknown_field_text(
 
 
 def _node_role(model: type[BaseModel]) -> str | None:
-    """What a node of a pipeline does there."""
+    """The role of a pipeline node: source, transform or sink."""
     roles = {Source: "source", Sink: "sink", SqlTransform: "transform"}
     return next((role for base, role in roles.items() if issubclass(model, base)), None)
 
@@ -263,12 +263,12 @@ _CALLED: Final[Mapping[type[BaseModel], str]] = {
     written.Defaults: "`defaults`",
     written.EnvironmentFile: "an environment",
     Runtime: "`runtime`",
-    Settings: "a file of settings",
+    Settings: "a settings file",
 }
 
 
 def _describe_model(model: type[BaseModel], steps: tuple[PathStep, ...], label: str) -> str:
-    """A model as people know it: by what it is, or by the key it stands under."""
+    """The name of a model for messages: its kind, or the key that holds it."""
     if model in _CALLED:
         return _CALLED[model]
     keys = [str(step) for step in steps if isinstance(step, str)] or [label]

@@ -1,6 +1,5 @@
-"""Values in place of environment variables that are not set, so that the rest of an element is checked all the same.
-
-Only `validate` takes them: whatever runs, or is written down, refuses a variable that is not set.
+"""Placeholders for environment variables that are not set, so that the rest of an element is still checked. Only
+`validate` uses them: commands that run or write refuse a variable that is not set.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ _NAMING: Final = frozenset(
         "name", "primary_key", "produces", "ref", "source", "sql", "type", "where",
     }
 )  # fmt: skip
-"""Fields whose values are looked up in the documents, or are SQL: a stand-in for one would be a second mistake."""
+"""Fields that are names or SQL: a stand-in for one would cause a second error."""
 _NUMBER: Final = "1"
 
 
@@ -34,7 +33,7 @@ def fill_stand_ins(
 
 
 def is_stand_in_error(error: ValidationError, value: Any, unset: Sequence[UnsetVariable]) -> bool:
-    """Whether something is wrong with a stand-in, or with what it stands in."""
+    """Whether an error is about a stand-in, or about a value that contains one."""
     at = [reference.path for reference in unset]
     wrong = [existing_steps(value, detail["loc"]) for detail in error.errors(include_url=False, include_input=False)]
     return any(path[: len(steps)] == steps for steps in wrong for path in at)

@@ -1,4 +1,4 @@
-"""What reading both formats has in common: values become models, and every mistake becomes a diagnostic."""
+"""Base for reading both formats: values become models, and every error becomes a diagnostic."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -19,7 +19,7 @@ M = TypeVar("M", bound=BaseModel)
 class DocumentReader:
     """Collects diagnostics while documents are read.
 
-    With `stand_ins`, a variable that is not set does not keep the rest of its element from being checked.
+    With `stand_ins`, an element with an unset variable is still checked.
     """
 
     def __init__(self, environ: Environ, *, stand_ins: bool = False) -> None:
@@ -29,7 +29,7 @@ class DocumentReader:
         self.refused: set[str] = set()
 
     def is_mapping(self, document: Document, base: tuple[PathStep, ...], keys: Sequence[str], what: str) -> bool:
-        """Whether the value at `base` is a mapping. Keys that it may not have are noted."""
+        """Whether the value at `base` is a mapping. Unknown keys give a diagnostic."""
         value = document.value
         for step in base:
             value = value[step]
@@ -57,7 +57,7 @@ class DocumentReader:
         forms: Sequence[Form] = (),
         later: Callable[[tuple[PathStep, ...]], bool] = never,
     ) -> M | None:
-        """The value as a model, its variables filled in, but for those at paths that are left for `later`."""
+        """The value as a model, with its variables resolved except at the paths in `later`."""
         value, unset = resolve_variables(raw, self.environ, later)
         for reference in unset:
             self.unset(reference, document, path, label, forms, Severity.ERROR)
@@ -81,7 +81,7 @@ class DocumentReader:
         forms: Sequence[Form] = (),
         later: Callable[[tuple[PathStep, ...]], bool] = never,
     ) -> M | None:
-        """The value as a model, with stand-ins for variables that are not set: what they make of it is no mistake."""
+        """The value as a model, with stand-ins for unset variables. Errors that a stand-in causes are dropped."""
         for value in fill_stand_ins(raw, self.environ, unset, later) if self.stand_ins else ():
             try:
                 return model.model_validate(value)
@@ -123,7 +123,7 @@ class DocumentReader:
 
 
 def _drop_unknown_fields(model: type[M], value: Any, error: ValidationError) -> M | None:
-    """The value without fields that there are not, if nothing else is wrong: the rest is checked all the same."""
+    """The value without unknown fields, if nothing else is wrong, so that the rest is still checked."""
     details = error.errors(include_url=False, include_context=False, include_input=False)
     if any(detail["type"] != "extra_forbidden" for detail in details):
         return None

@@ -1,4 +1,4 @@
-"""Remarks about what was written, beside what is wrong with it: older forms, fields without effect, exposed secrets."""
+"""Remarks on sound documents: deprecated forms, fields without effect, exposed secrets."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from penstock.project.yaml.variables import find_references
 
 
 class RemarkingReader(DocumentReader):
-    """Reads values, and remarks on how they were written."""
+    """Reads values and adds remarks on how they are written."""
 
     def note_forms(
         self,
@@ -26,14 +26,14 @@ class RemarkingReader(DocumentReader):
         for form in used:
             if form.deprecated:
                 origin = document.origin(*path, *form.old, key=True)
-                text, hint = "this is the older form", f"write it as `{form.shown}`"
+                text, hint = "this form is deprecated", f"write it as `{form.shown}`"
                 shown = f"{label}.{'.'.join(form.old)}"
                 self.note("deprecated-form", origin, shown, text, hint, severity=Severity.WARNING, field=form.old[-1])
         for form in twice:
             origin = document.origin(*path, *form.old, key=True)
             others = tuple(other for other in used if other is not form)
             first = written_path(document, path, form.new, others)
-            text = f"the same is given as `{'.'.join(map(str, first))}` in {document.origin(*path, *first, key=True)}"
+            text = f"this is also given as `{'.'.join(map(str, first))}` in {document.origin(*path, *first, key=True)}"
             self.note("given-twice", origin, f"{label}.{'.'.join(form.old)}", text, "keep one of the two")
 
     def secrets(
@@ -45,7 +45,7 @@ class RemarkingReader(DocumentReader):
         forms: tuple[Form, ...],
         later: Callable[[tuple[PathStep, ...]], bool],
     ) -> None:
-        """A secret must not be filled in where it would be written into the manifest."""
+        """Refuse secrets that would be written into the manifest."""
         for name, _, place in find_references(raw):
             if is_secret(name, self.environ) and not later(place):
                 steps = written_path(document, path, place, forms)
@@ -63,12 +63,12 @@ class RemarkingReader(DocumentReader):
         label: str,
         forms: tuple[Form, ...],
     ) -> None:
-        """Say of every field that changes nothing here that it does not, and why."""
+        """Report every field without effect, and the reason."""
         for field, why in inert_fields(section, raw):
             steps = written_path(document, path, field, forms)
             shown = ".".join([label, *map(str, steps)])
             origin = document.origin(*path, *steps, key=True)
-            text = f"this changes nothing: {why}"
+            text = f"this has no effect: {why}"
             self.note("no-effect", origin, shown, text, severity=Severity.INFO, field=field[-1])
 
     def note_duplicate_columns(self, element: Declaration[Any]) -> None:

@@ -1,4 +1,4 @@
-"""YAML files as plain values that still know where each of them stands."""
+"""YAML files as plain values, with the position of each value."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ TAG: Final = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file. `value` is what it says; `origin` and `inside` find the place of any part of it."""
+    """One file. `value` is its content; `origin` and `inside` find the position of any part."""
 
     file: str
     text: str
@@ -22,7 +22,8 @@ class Document:
     value: Any
 
     def origin(self, *path: PathStep, key: bool = False) -> Origin:
-        """Where the value at `path` starts, or its key. A path that ends early gives its last part."""
+        """The position of the value at `path`, or of its key. A path that does not exist gives its last existing
+        part."""
         node, at = self.root, self.root
         for step in path:
             pair = _child(node, step)
@@ -35,7 +36,7 @@ class Document:
         return Origin(self.file, chosen.start_mark.line + 1, chosen.start_mark.column + 1)
 
     def depth(self, *path: PathStep) -> int:
-        """How many steps of `path` exist in the file."""
+        """The number of steps of `path` that exist in the file."""
         node = self.root
         for count, step in enumerate(path):
             pair = _child(node, step)
@@ -60,15 +61,14 @@ class Document:
         return node
 
     def origin_of_text(self, path: tuple[PathStep, ...], text: str) -> Origin:
-        """Where a piece of the text at `path` begins; where the value begins, if it is no text that has it."""
+        """The position of a piece of the text at `path`; of the value, if it does not contain the piece."""
         node = self._node(path)
         found = node.value.find(text) if isinstance(node, yaml.ScalarNode) else -1
         return self.inside(path, found) if found >= 0 else self.origin(*path)
 
     def inside(self, path: tuple[PathStep, ...], offset: int) -> Origin:
-        """Where character `offset` of the text at `path` stands in the file.
-
-        Folding and indentation only ever change white space, so the two texts are aligned by everything else.
+        """The position in the file of character `offset` of the text at `path`. Folding and indentation change only
+        white space, so the two texts are aligned by all other characters.
         """
         node = self._node(path)
         if not isinstance(node, yaml.ScalarNode):
@@ -82,7 +82,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file that is no YAML: the SQL of a model, or macros. `name` is what it is called by."""
+    """A file that is not YAML: the SQL of a model, or macros. `name` is the name of the model."""
 
     file: str
     text: str
@@ -98,7 +98,7 @@ _ESCAPES_BY_CODE: Final = {"x": 2, "u": 4, "U": 8}
 
 
 def _characters(text: str, node: yaml.ScalarNode) -> Iterator[tuple[int, str]]:
-    """The characters of a scalar as it is written, each with its place, escapes undone."""
+    """The characters of a scalar with their positions, escapes resolved."""
     place, end = node.start_mark.index, node.end_mark.index
     if node.style in ("|", ">"):
         place = text.find("\n", place) + 1

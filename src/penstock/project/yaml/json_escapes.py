@@ -1,4 +1,4 @@
-"""JSON that YAML does not read: escapes of half a character in pairs, and tabs around the document."""
+"""Rewrites JSON that YAML cannot read: surrogate pairs as escapes, and tabs as white space."""
 
 import json
 import re
@@ -11,10 +11,8 @@ _ESCAPE: Final = re.compile(
 
 
 def to_yaml(text: str) -> str:
-    """A text as YAML would write it; the same text if there is nothing to say otherwise.
-
-    Pairs of escapes are looked for between double quotes only. Tabs become spaces outside of texts, and only where the
-    whole is JSON, in which they mean nothing.
+    """The text in a form that YAML can read. Surrogate pairs are joined inside double quotes only. Tabs become spaces
+    outside of strings, and only if the whole text is JSON.
     """
     found = _QUOTED.sub(lambda quoted: _ESCAPE.sub(_join_surrogates, quoted[0]), text)
     return _replace_tabs(found) if "\t" in found and _is_json(found) else found

@@ -1,4 +1,4 @@
-"""Reads YAML and text files, and says what is wrong with them."""
+"""Reads YAML and text files, and reports errors in them."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ def read_text_file(path: Path, shown_as: str) -> tuple[TextFile | None, list[Dia
 
 
 def read_document(path: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
-    """A file as a document; None when there is nothing to go on with."""
+    """A file as a document, or None if it cannot be read."""
     text = _load_text(path, shown_as)
     return (None, [text]) if isinstance(text, Diagnostic) else parse_yaml(text, shown_as)
 
@@ -51,12 +51,12 @@ def parse_yaml(text: str, shown_as: str) -> tuple[Document | None, list[Diagnost
         return None, [_syntax_error(error, shown_as, text)]
     except yaml.YAMLError as error:
         text = str(error).splitlines()[0]
-        return None, [Diagnostic("yaml-syntax", text, Origin(shown_as), hint="remove what is not plain text")]
+        return None, [Diagnostic("yaml-syntax", text, Origin(shown_as), hint="remove the control characters")]
     finally:
         loader.dispose()
     if root is None or (isinstance(root, yaml.ScalarNode) and not root.value and root.tag == f"{TAG}null"):
         hint = "write the document, or remove the file"
-        return None, [Diagnostic("file-empty", "the file has no content", Origin(shown_as), hint=hint)]
+        return None, [Diagnostic("file-empty", "the file is empty", Origin(shown_as), hint=hint)]
     builder = _Builder(shown_as)
     try:
         value = builder.value(root, ())
@@ -66,11 +66,13 @@ def parse_yaml(text: str, shown_as: str) -> tuple[Document | None, list[Diagnost
 
 
 def _too_deep(shown_as: str) -> Diagnostic:
-    return Diagnostic("yaml-syntax", "the file is nested too deeply", Origin(shown_as), hint="write it flatter")
+    return Diagnostic(
+        "yaml-syntax", "the file is nested too deeply", Origin(shown_as), hint="nest the values less deeply"
+    )
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether composing the file would end the process. Most files have too few marks to be looked at."""
+    """Whether the nesting would exceed the recursion limit. Most files have too few brackets to need the check."""
     if sum(text.count(mark) for mark in ("[", "{", "- ", "? ")) < _MANY_MARKS:
         return False
     depth = 0
@@ -88,7 +90,7 @@ def _is_too_deep(text: str) -> bool:
 
 
 class _Builder:
-    """Turns nodes into values once, and notes what YAML itself would pass over in silence."""
+    """Converts nodes to values once, and reports what YAML itself would accept silently."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -99,7 +101,13 @@ class _Builder:
     def value(self, node: yaml.Node, path: tuple[PathStep, ...]) -> Any:
         self._built += 1
         if id(node) in self._open:
-            self._note("yaml-alias", node, path, "an alias refers to what it is part of", "write the value out")
+            self._note(
+                "yaml-alias",
+                node,
+                path,
+                "an alias refers to a value that contains it",
+                "write the value instead of the alias",
+            )
             return None
         if self._built > MAX_VALUES:
             if self._built == MAX_VALUES + 1:
@@ -153,7 +161,7 @@ class _Builder:
                     "put it in quotes",
                 )
             if key in mapping:
-                text = f"the key `{key}` stands here and in line {lines[key]}"
+                text = f"the key `{key}` is given here and in line {lines[key]}"
                 self._note("yaml-duplicate-key", key_node, (*path, key), text, "keep one of the two")
                 continue
             lines[key] = key_node.start_mark.line + 1
@@ -185,15 +193,15 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: str, text_of_file: str) -> 
     problem = (error.problem or "the file is not YAML").strip()
     text = f"{error.context.strip()}: {problem}" if error.context else problem
     if mark and text_of_file[mark.index : mark.index + 1] == "\t":
-        text, hint = "a tab stands where YAML needs spaces", "indent with spaces, not with tabs"
+        text, hint = "there is a tab where YAML needs spaces", "indent with spaces, not with tabs"
     elif "Unicode character escape" in problem:
-        text = "this escape is half a character"
+        text = "this escape is half of a surrogate pair"
         hint = r"write the character itself, or both halves: \ud83d\ude00"
     elif "found another document" in problem:
-        text = "`---` begins a second document, and a file is one"
-        hint = "put it into a file of its own, or take out `---`"
+        text = "`---` begins a second document, but a file must contain one"
+        hint = "put it into a file of its own, or remove `---`"
     elif "undefined alias" in problem:
-        text, hint = "this alias has no anchor before it", "write `&name` before the value that `*name` stands for"
+        text, hint = "this alias has no anchor before it", "write `&name` before the value that `*name` refers to"
     elif error.context_mark and mark and error.context_mark.line != mark.line:
         hint = f"it began in line {error.context_mark.line + 1}: look for a missing bracket, quote or colon"
     else:

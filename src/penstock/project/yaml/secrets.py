@@ -1,4 +1,4 @@
-"""What nobody may see: how it is recognised, and how it is covered."""
+"""Recognises and masks secrets."""
 
 import re
 from typing import Any, Final
@@ -11,26 +11,26 @@ _WORDS: Final = (
 )
 _SECRET: Final = re.compile(_WORDS.replace("?|", "?$|", 1), re.IGNORECASE)
 _NAMES: Final = frozenset({"secret_name"})
-"""Keys that say what a secret is called, and not what it is."""
+"""Keys that hold the name of a secret, not the secret."""
 _SECRET_VARIABLE: Final = re.compile(r"(^|_)KEY$")
 _WITH_PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^\s@]+@")
-SECRET_HINT: Final = "give it to a connector or to `runtime` as `${NAME}`, or call it something else if it is none"
+SECRET_HINT: Final = "pass it to a connector or to `runtime` as `${NAME}`; if it is not a secret, rename it"
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a key or a variable of this name is likely to hold what nobody may see."""
+    """Whether a key or a variable of this name is likely to hold a secret."""
     return name not in _NAMES and _SECRET.search(name) is not None
 
 
 def is_secret(variable: str, environ: Environ) -> bool:
-    """Whether a variable holds, by its name or by its value, what nobody may see."""
+    """Whether a variable holds a secret, by its name or its value."""
     named = is_secret_name(variable) or _SECRET_VARIABLE.search(variable) is not None
     return named or _WITH_PASSWORD.search(environ.get(variable, "")) is not None
 
 
 COVER: Final = "****"
 _SQL: Final = frozenset({"sql", "statement", "where"})
-"""Keys of SQL, which means something else when it is changed; secrets are kept out of it before."""
+"""Keys of SQL. Masking would change its meaning, and secrets are refused in SQL before."""
 _REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
 _IN_ADDRESS: Final = re.compile(r"(?<=://)([^/\s:@,?#]*)(:(?:(?!://)[^\s,])*)?@")
 _IN_TEXT: Final = re.compile(
@@ -39,10 +39,7 @@ _IN_TEXT: Final = re.compile(
 
 
 def mask_secrets(value: Any, key: str = "") -> Any:
-    """The value with secrets covered that were written out, also inside addresses.
-
-    A reference such as `${NAME}` gives nothing away, and stays.
-    """
+    """The value with literal secrets masked, also inside addresses. References such as `${NAME}` stay."""
     match value:
         case dict():
             below = key if is_secret_name(key) else ""
@@ -60,7 +57,7 @@ def mask_secrets(value: Any, key: str = "") -> Any:
 
 
 def _mask_password(found: re.Match[str]) -> str:
-    """`user:password@` without the password; what stands there alone may be a token."""
+    """`user:password@` without the password. A single part may be a token and is masked too."""
     if found[2] is None:
         return found[0] if _REFERENCE.fullmatch(found[1]) else f"{COVER}@"
     return found[0] if _REFERENCE.fullmatch(found[2][1:]) else f"{found[1]}:{COVER}@"

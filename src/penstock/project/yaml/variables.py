@@ -1,4 +1,4 @@
-"""`${NAME}` and `${NAME:-default}` in documents: values that come from outside."""
+"""Resolves `${NAME}` and `${NAME:-default}` in documents."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,14 +15,15 @@ REFERENCE: Final = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*
 
 @dataclass(frozen=True, slots=True)
 class UnsetVariable:
-    """A reference to a variable that has no value; `path` leads to the text that it stands in."""
+    """A reference to an unset variable; `path` leads to the text that contains it."""
 
     name: str
     path: tuple[PathStep, ...]
 
 
 def load_environ(root: Path, environment: str | None, real: Environ) -> Environ:
-    """The variables that a project sees: `.env`, then `.env.<environment>`, then the real environment, which wins."""
+    """The variables of a project: `.env`, then `.env.<environment>`, then the real environment, which overrides
+    both."""
     files = [root / ".env", *([root / f".env.{environment}"] if environment else [])]
     merged: dict[str, str] = {}
     for file in files:
@@ -40,7 +41,7 @@ def load_environ(root: Path, environment: str | None, real: Environ) -> Environ:
 
 
 def substitute_variables(text: str, environ: Environ, missing: Callable[[str], None]) -> str:
-    """A text with its references filled in; one without a value stays as it is. `$${` stands for a plain `${`."""
+    """A text with its references resolved. A reference to an unset variable stays. `$${` is a literal `${`."""
 
     def value(found: re.Match[str]) -> str:
         if found[1]:
@@ -56,7 +57,7 @@ def substitute_variables(text: str, environ: Environ, missing: Callable[[str], N
 
 
 def unset_hint(name: str) -> str:
-    """What to do about a variable that is not set."""
+    """The hint for a variable that is not set."""
     return f"set it, put it into `.env`, or give a default: `${{{name}:-default}}`"
 
 
@@ -67,7 +68,7 @@ def never(_: tuple[PathStep, ...]) -> bool:
 def resolve_variables(
     raw: Any, environ: Environ, later: Callable[[tuple[PathStep, ...]], bool] = never
 ) -> tuple[Any, list[UnsetVariable]]:
-    """A value with the references in its texts filled in, but for those at paths that are left for `later`."""
+    """A value with the references in its texts resolved, except at the paths in `later`."""
     unset: list[UnsetVariable] = []
 
     def walk(value: Any, path: tuple[PathStep, ...]) -> Any:

@@ -59,7 +59,7 @@ def translate_error(error: AnalysisException) -> PenstockError:
             return QueryFailed("sql-unknown-column", text, hint=hint)
         case "AMBIGUOUS_REFERENCE" | "AMBIGUOUS_REFERENCE_TO_FIELDS":
             name = said.get("name") or said.get("field") or ""
-            text = f"there is more than one {name}, and case does not tell names apart"
+            text = f"there is more than one {name}, and names are not case-sensitive"
             return QueryFailed("sql-duplicate-column", text, hint="give one of them another name with AS")
         case "NUM_COLUMNS_MISMATCH":
             counts = f"{said['firstNumColumns']} and {said['invalidNumColumns']}"
