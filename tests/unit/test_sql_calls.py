@@ -161,7 +161,7 @@ def test_the_type_of_a_call_counts_not_that_of_its_arguments() -> None:
 
 def test_what_is_not_known_is_decided_by_spark_when_it_knows_the_types() -> None:
     found = analyze_query("SELECT x / 2 AS h FROM t", {"t": None}, {})
-    assert found.operands in ((), (None,))
+    assert not found.operands
     sql = "SELECT x / 2 AS h, AVG(x) FILTER (WHERE x > 1) AS m FROM t"
     assert to_spark(Query(sql, PROJECT)) == (
         "SELECT PENSTOCK_ROW_DIVIDE(`x`, 2) AS `h`, "
@@ -171,7 +171,7 @@ def test_what_is_not_known_is_decided_by_spark_when_it_knows_the_types() -> None
 
 def test_one_operand_that_is_no_whole_number_decides() -> None:
     found = analyze_query("SELECT x / 2.5 AS h FROM t", {"t": None}, {})
-    assert found.operands not in ((), (None,))
+    assert found.operands
 
 
 def test_a_model_that_reads_another_knows_its_types(project_manifest: Compile) -> None:

@@ -63,16 +63,16 @@ class QueryAnalysis:
     """How far the event times of its rows may be behind those of its inputs."""
     keyed: bool = False
     """Whether operators of ours keep state for it."""
-    operands: tuple[str | None, ...] = ()
-    """Types that the translation depends on; see `sql.operands`."""
+    operands: Mapping[str, str] = field(default_factory=dict)
+    """Types that the translation depends on; see `sql.analyze.operand_types`."""
     uses: tuple[ColumnUse, ...] = ()
     """The columns of inputs by which rows are chosen, joined or grouped."""
 
 
-def bind_query(sql: str, node_ids: Sequence[str], operands: Sequence[str | None] = ()) -> Query:
+def bind_query(sql: str, node_ids: Sequence[str], operands: Mapping[str, str] = MappingProxyType({})) -> Query:
     """The query of a model; nothing is parsed before somebody looks."""
     query = name_models(bind_tables(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
-    return query.with_edit(kinds_edit(operands)) if any(operands) else query
+    return query.with_edit(kinds_edit(operands)) if operands else query
 
 
 def analyze_query(

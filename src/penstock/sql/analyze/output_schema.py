@@ -23,7 +23,7 @@ from penstock.sql.analyze.column_lineage import (
     unchanged_columns,
 )
 from penstock.sql.analyze.having_columns import has_found_owner, qualify_having
-from penstock.sql.analyze.operand_types import number_operands, operand_kinds
+from penstock.sql.analyze.operand_types import mark_operands, operand_kinds
 from penstock.sql.analyze.window_columns import SelectWindow, WindowIndex, index_windows
 from penstock.sql.lint.function_calls import wrong_arguments, wrong_calls
 from penstock.sql.lint.group_by import find_ungrouped, misplaced_aggregates
@@ -67,7 +67,7 @@ class OutputAnalysis:
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
     """What fails over some rows only."""
-    operands: tuple[str | None, ...] = ()
+    operands: Mapping[str, str] = field(default_factory=dict)
     uses: tuple[ColumnUse, ...] = ()
     """The columns of inputs by which rows are chosen, joined or grouped."""
 
@@ -89,7 +89,7 @@ def analyze_outputs(
     if problems := _untyped_problems(query, inputs):
         return OutputAnalysis(None, {}, problems=problems)
     taken = query.take_tree()
-    typed_nodes = number_operands(taken)
+    mark_operands(taken)
     written = name_projections(taken)
     spelled = _spellings(written, inputs)
     written_names = [(e.output_name, offset_of(e)) for e in written.selects]
@@ -127,7 +127,7 @@ def analyze_outputs(
             *wide,
         ),
         notes=tuple(p for p in doubts if p.code == AS_NUMBER),
-        operands=operand_kinds(typed, typed_nodes, _operand_type),
+        operands=operand_kinds(typed, _operand_type),
         uses=used,
     )
 
@@ -227,7 +227,7 @@ def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[st
 
 
 def _aligned_outputs(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
-    """The outputs of a query, each with those that a set operation puts under it."""
+    """The outputs of a query, each with those that a set operation puts under it. Its shortest side limits them."""
     if isinstance(tree, exp.SetOperation):
         return [
             (*a, *b)

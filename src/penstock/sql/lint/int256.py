@@ -326,6 +326,7 @@ def _check_placement(node: exp.Expr) -> Iterator[Problem]:
 
 def _check_union(union: exp.SetOperation) -> Iterator[Problem]:
     sides = [side.unnest() for side in (union.left, union.right)]
+    # Sides of unequal length are refused by Spark.
     pairs = zip(*(side.selects if isinstance(side, exp.Query) else [] for side in sides), strict=False)
     for one, other in pairs:
         kinds = {wide_type(one.type), wide_type(other.type)}

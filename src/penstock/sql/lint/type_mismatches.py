@@ -287,7 +287,7 @@ def _check_union(union: exp.SetOperation, types: KnownTypes) -> Iterator[Problem
     left, right = union.left.unnest(), union.right.unnest()
     if not isinstance(left, exp.Query) or not isinstance(right, exp.Query) or left.is_star or right.is_star:
         return
-    for one, other in zip(left.selects, right.selects, strict=False):
+    for one, other in zip(left.selects, right.selects, strict=False):  # Spark refuses sides of unequal length
         found = frozenset({types.family_of(one.unalias()), types.family_of(other.unalias())})
         if None in found or len(found) == 1 or found == {"time", "date"}:
             continue

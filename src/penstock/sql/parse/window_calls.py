@@ -42,7 +42,7 @@ class WindowCall:
 
     @property
     def spans(self) -> dict[str, exp.Expr]:
-        """The lengths of time by name."""
+        """The lengths of time by name. A call may have fewer than its kind takes."""
         return dict(zip(SPANS[self.kind], self.node.expressions[1:], strict=False))
 
     @property
