@@ -12,7 +12,8 @@ from pyspark.sql import functions as f
 from penstock.clients.int256.columns import int256_to_texts, to_int256
 from penstock.clients.int256.register import register_int256
 from penstock.runtime.query.dataframes import columns_of
-from penstock.runtime.spark.errors import SPARK_ERRORS, is_row_error
+from penstock.runtime.spark.errors import is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.sql.rewrite.int256 import rewrite_wide
 from penstock.sql.types.int256 import WideType
 from penstock.sql.types.wide_decimals import decimal_bytes

@@ -10,10 +10,11 @@ from pyspark.sql import functions as f
 
 from penstock.clients.int256.columns import int256_columns, int256_to_texts
 from penstock.clients.int256.register import register_int256
-from penstock.clients.jvm.try_eval import try_column
 from penstock.errors import PlanRefused
 from penstock.runtime.query.dataframes import columns_of
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_row_error
+from penstock.runtime.spark.errors import failure_of, is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
+from penstock.spark_internals.expressions import try_column
 from penstock.sql.rewrite.int256 import rewrite_wide, rewrite_wide_condition
 from penstock.sql.types.int256 import FIELDS, LIMITS, WideType
 

@@ -20,7 +20,8 @@ from pyspark.sql import functions as f
 from penstock.batch import BatchRef
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python
+from penstock.runtime.spark.errors import failure_in_python
+from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.testing.lines import LINES, OF_A_PROCESS, OF_VALUES
 from penstock.testing.values import VALUES, same, schema_of
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.clients.int256.register import register_int256
+from penstock.spark_internals.frames import schema_text
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import (
     FIELDS,
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 def has_int256(frame: DataFrame) -> bool:
     """Whether there are any in the columns of a frame, or inside of them."""
-    told: str = frame._jdf.schema().catalogString()
-    return any(mark in told for mark in MARKS)
+    types = schema_text(frame)
+    return any(mark in types for mark in MARKS)
 
 
 def int256_kind(kind: DataType) -> WideType | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.clients.int256.columns import to_int256
-from penstock.clients.jvm.try_eval import try_column
+from penstock.spark_internals.expressions import try_column
 from penstock.sql.types.int256 import WideType, conversion_function
 
 if TYPE_CHECKING:

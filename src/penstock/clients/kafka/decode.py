@@ -10,11 +10,11 @@ from penstock.clients.files.text_columns import texts_schema
 from penstock.clients.int256.derived import DerivedColumn
 from penstock.clients.int256.register import register_int256
 from penstock.clients.jvm.strict_json import checked_json, json_fault, json_row
-from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.kafka.confluent_wire import WriterSchemas
 from penstock.clients.kafka.tombstone_keys import UNREADABLE, decode_key
 from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.row_columns import OP, ORDER
+from penstock.spark_internals.expressions import try_column
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import conversion_function, parse_wide_type
 

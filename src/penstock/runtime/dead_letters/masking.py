@@ -24,12 +24,12 @@ from penstock.clients.dead_letters.masking import (
     mask_text,
 )
 from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD
-from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.masked_answers import ANSWERS, WITHHELD_TEXT, mask_answer
 from penstock.errors import PenstockError
 from penstock.manifest.model import QuerySpec
 from penstock.runtime.dead_letters.rows import REASONS
 from penstock.runtime.dead_letters.store import DeadLetterStore
+from penstock.spark_internals.expressions import try_column
 
 _WITHOUT_RECORD: Final = (REFUSED, UNREAD, GONE)
 _QUOTING: Final = frozenset({"query-failed", "rows-refused", "file-unreadable", *REASONS})

@@ -62,7 +62,8 @@ from penstock.runtime.query.compaction import prepare_rows
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.decode_errors import count_rows, drop_undecodable
 from penstock.runtime.query.table_watch import TableWatch
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python, file_at_fault, is_row_error
+from penstock.runtime.spark.errors import failure_in_python, file_at_fault, is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 

@@ -17,7 +17,8 @@ from pyspark.sql import functions as f
 from penstock.errors import PenstockError, QueryFailed
 from penstock.runtime.query.provenance import PLACE
 from penstock.runtime.query.row_guards import MESSAGE
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python, is_row_error
+from penstock.runtime.spark.errors import failure_in_python, is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
 
 MOST: Final = 10_000
 """More rows than this are not looked for one by one in a batch."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.manifest.model import QuerySpec, Step
 from penstock.runtime.query.dataframes import filter_rows
+from penstock.spark_internals.frames import release_checkpoint
+from penstock.spark_internals.jvm import is_local
 from penstock.sql.pushdown.shared_predicate import shared_condition
 
 
@@ -19,8 +20,7 @@ def persist_batch(batch: DataFrame) -> Iterator[DataFrame]:
     On this machine rows are kept as they are. To keep them by columns, as Spark does otherwise, takes longer than to
     work most of them out. But rows that are kept as they are cannot be worked out again when a machine is lost.
     """
-    context: Any = batch.sparkSession.sparkContext
-    if not context._jsc.sc().isLocal():
+    if not is_local(batch.sparkSession.sparkContext):
         try:
             yield batch.persist()
         finally:
@@ -30,7 +30,7 @@ def persist_batch(batch: DataFrame) -> Iterator[DataFrame]:
     try:
         yield kept
     finally:
-        kept._jdf.queryExecution().logical().rdd().unpersist(False)
+        release_checkpoint(kept)
 
 
 def fan_out_stream(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:

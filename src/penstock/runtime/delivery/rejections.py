@@ -28,7 +28,7 @@ from penstock.runtime.query.decode_errors import count_undecodable, undecodable_
 from penstock.runtime.query.event_time import can_drop_untimed, count_untimed
 from penstock.runtime.query.row_guards import count_failing, failed_metric
 from penstock.runtime.query.stateful import turn_metric
-from penstock.runtime.spark.plan_metrics import count_untimed_rows, observed_metric
+from penstock.spark_internals.plan_metrics import count_untimed_rows, observed_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,7 @@ def count_rejected(rejection: StreamRejection, query: QuerySpec, session: SparkS
         case Failing(check):
             return count_failing(session, query.name, check)
         case Late(step):
-            row = observed_metric(session, query.name, turn_metric(step.view))
-            return 0 if row is None or row.isNullAt(0) else int(row.getLong(0))
+            return observed_value(session, query.name, turn_metric(step.view))
     assert_never(rejection)
 
 

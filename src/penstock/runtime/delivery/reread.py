@@ -20,7 +20,8 @@ from penstock.row_columns import ORDER
 from penstock.runtime.delivery.attempt import BatchRead
 from penstock.runtime.delivery.collector import DeadLetterCollector
 from penstock.runtime.query.decode_errors import Counts, count_rows
-from penstock.runtime.spark.errors import SPARK_ERRORS, FileAtFault, file_at_fault
+from penstock.runtime.spark.errors import FileAtFault, file_at_fault
+from penstock.spark_internals.errors import SPARK_ERRORS
 
 MOST: Final = 100
 """More files than this are not looked for in a batch: then it is not the files that are wrong."""

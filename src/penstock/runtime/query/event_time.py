@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from penstock.manifest.model import EventTimeSpec, Input, QuerySpec
 from penstock.row_columns import CLOCK
 from penstock.runtime.spark.errors import stop_condition
-from penstock.runtime.spark.plan_metrics import observed_metric
+from penstock.spark_internals.plan_metrics import observed_value
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 FAULT: Final = "_fault"
@@ -106,5 +106,4 @@ def input_metric(entry: Input) -> str:
 
 def count_untimed(session: SparkSession, query: str, entry: Input) -> int:
     """How many rows of the batch under way have a fault. To be asked when the batch is worked through."""
-    row = observed_metric(session, query, input_metric(entry))
-    return int(row.getLong(0)) if row else 0
+    return observed_value(session, query, input_metric(entry))

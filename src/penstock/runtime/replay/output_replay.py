@@ -27,7 +27,8 @@ from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.replay.restore import restore_records
 from penstock.runtime.replay.superseded import find_superseded, newer_rows
 from penstock.runtime.run.resources import RunResources
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_row_error
+from penstock.runtime.spark.errors import failure_of, is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
 
 _Done = TypeVar("_Done")
 _RECORD: Final = (

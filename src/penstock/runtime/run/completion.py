@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.batch import PartRead
 from penstock.runtime.checkpoint.layout import batch_parts, last_number
-from penstock.runtime.spark.errors import SPARK_ERRORS
+from penstock.spark_internals.task_progress import running_stages
 
 PAUSE_SECS: Final = 0.5
 LEAST: Final = 0.02
@@ -127,23 +126,8 @@ def _position_sum(position: Any) -> int:
 
 
 def _task_progress(group: str) -> _TaskProgress:
-    context: Any = SparkContext._active_spark_context
-    try:
-        tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
-        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
-        stages = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
-        found = [store.lastStageAttempt(stage) for stage in stages]
-        tasks = sum(stage.numTasks() for stage in found)
-        done = sum(stage.numCompleteTasks() for stage in found)
-        rows, read = (max((of(stage) for stage in found), default=0) for of in (_rows, _bytes_read))
-        return _TaskProgress(done / tasks if tasks else 0.0, rows, read)
-    except SPARK_ERRORS:  # a stage that is not there yet
-        return _TaskProgress()
-
-
-def _rows(stage: Any) -> int:
-    return int(stage.inputRecords())
-
-
-def _bytes_read(stage: Any) -> int:
-    return int(stage.inputBytes())
+    stages = running_stages(group)
+    tasks = sum(stage.tasks for stage in stages)
+    done = sum(stage.done for stage in stages)
+    rows = max((stage.rows for stage in stages), default=0)
+    return _TaskProgress(done / tasks if tasks else 0.0, rows, max((stage.bytes for stage in stages), default=0))

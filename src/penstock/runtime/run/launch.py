@@ -38,7 +38,7 @@ from penstock.runtime.run.listener import QueryListener, last_committed_batch
 from penstock.runtime.run.resources import RunResources
 from penstock.runtime.spark.analysis_errors import attribute_errors
 from penstock.runtime.spark.errors import is_input_error, is_row_error
-from penstock.runtime.spark.list_once import list_once
+from penstock.spark_internals.running_query import list_once
 
 _KEPT: Final = "kept"
 """Where in a checkpoint sources keep what they must remember."""

@@ -18,7 +18,8 @@ from penstock.manifest.model import Manifest, QuerySpec
 from penstock.project.yaml.variables import Environ
 from penstock.runtime.query.dataframes import Frames, prepare_input
 from penstock.runtime.query.resolve_config import ConfigResolver
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
+from penstock.runtime.spark.errors import failure_of
+from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 

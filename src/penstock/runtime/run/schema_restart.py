@@ -1,7 +1,7 @@
 """Queries that can read more by now than when they began: they end behind the batch under way, to begin again."""
 
 from penstock.runtime.run.launch import LiveQuery
-from penstock.runtime.spark.drain import is_at_rest, stop_after_batch
+from penstock.spark_internals.running_query import is_at_rest, stop_after_batch
 
 
 class SchemaRestarts:

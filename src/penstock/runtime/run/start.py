@@ -52,7 +52,8 @@ from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.run.resources import RunResources
 from penstock.runtime.run.supervisor import Run
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
+from penstock.runtime.spark.errors import failure_of
+from penstock.spark_internals.errors import SPARK_ERRORS
 
 
 def start(

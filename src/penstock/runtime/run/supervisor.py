@@ -24,9 +24,10 @@ from penstock.runtime.run.launch import Launcher, LiveQuery
 from penstock.runtime.run.resources import RunResources
 from penstock.runtime.run.schema_restart import SchemaRestarts
 from penstock.runtime.run.topic_watch import TopicWatch
-from penstock.runtime.spark.drain import is_at_rest, stop_after_batch
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_lost_records_error, is_write_error
+from penstock.runtime.spark.errors import failure_of, is_lost_records_error, is_write_error
 from penstock.runtime.spark.process import is_spark_gone, spark_lost_error
+from penstock.spark_internals.errors import SPARK_ERRORS
+from penstock.spark_internals.running_query import is_at_rest, stop_after_batch
 
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
 """How many queries are drained at a time."""

@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
@@ -14,9 +12,7 @@ from penstock.clients.kafka.decode import FAULTS
 from penstock.codes import CODES
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.runtime.spark.process import MORE_MEMORY, OUT_OF_MEMORY, OomKills
-
-SPARK_ERRORS: Final = (PySparkException, Py4JError)
-"""What a call into Spark can raise. Errors that pyspark has no class for arrive as those of py4j."""
+from penstock.spark_internals.errors import SPARK_ERRORS, SparkError, java_causes, stream_causes
 
 _NOISE: Final = re.compile(
     r"\s*SQLSTATE: \w+|;?\s*$"
@@ -50,9 +46,9 @@ def fault_reason(fault: Column, reasons: Mapping[str, str]) -> Column:
     return f.when(colon > 0, f.substring(fault, colon + 2, f.length(fault))).otherwise(known[fault])
 
 
-def failure_of(error: PySparkException | Py4JError) -> PenstockError:
+def failure_of(error: SparkError) -> PenstockError:
     """The error with its causes, outermost first. To be called while Spark still runs."""
-    for text in (str(error), *_causes(error)):
+    for text in (str(error), *java_causes(error)):
         if received := ServiceError.received(text):
             return received
     said: list[str] = []
@@ -68,7 +64,7 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
             "mend it, or take it away; a query without state reads the others without it, with `on_error: dead_letter`"
         )
         return QueryFailed("file-unreadable", f"{file.address} cannot be read: {file.why}", hint=hint)
-    if misfit := _MISFIT.search("\n".join((*said, *_causes(error)))):
+    if misfit := _MISFIT.search("\n".join((*said, *java_causes(error)))):
         text = f"its state does not fit the rows that it reads{f': {misfit[1]}' if misfit[1] else ''}"
         hint = "give columns upstream the types that they had, or begin it again: `--allow-rebuild` and its name"
         return QueryFailed("rebuild-refused", text, hint=hint)
@@ -79,7 +75,7 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
         )
         return QueryFailed("query-failed", text, hint=hint)
     named = [message for message in said if message.startswith("[")]
-    beneath = [*_causes(error), *_nested_causes(error)]
+    beneath = [*java_causes(error), *stream_causes(error)]
     whole = "\n".join((str(error), *beneath))
     if found := _passing_failure(whole):
         return found
@@ -127,9 +123,9 @@ class FileAtFault(NamedTuple):
     why: str
 
 
-def file_at_fault(error: PySparkException | Py4JError) -> FileAtFault | None:
+def file_at_fault(error: SparkError) -> FileAtFault | None:
     """The file for whose sake Spark gave up, if there is one."""
-    said = list(_causes(error)) or [str(error)]
+    said = list(java_causes(error)) or [str(error)]
     for place, message in enumerate(said):
         if found := _FILE.search(message):
             reasons = [plain for later in said[place + 1 :] if (plain := _plain_message(later))]
@@ -151,12 +147,12 @@ def failure_in_python(error: Exception) -> PenstockError:
     return found or QueryFailed("query-failed", f"{type(error).__name__}: {error}", internal=True)
 
 
-def is_row_error(error: PySparkException | Py4JError | PenstockError) -> bool:
+def is_row_error(error: SparkError | PenstockError) -> bool:
     """Whether Spark, or a sink, gave up because of what a row holds: standard SQL has a class of states for that. A row
     may also be larger than Kafka takes."""
     if isinstance(error, PenstockError):
         return error.code == "rows-refused"
-    said = [str(error), *_causes(error)]
+    said = [str(error), *java_causes(error)]
     return any(
         _TOO_LARGE in message or any(state.startswith("22") for state in _STATE.findall(message)) for message in said
     )
@@ -208,28 +204,12 @@ def is_write_error(error: Exception) -> bool:
     return _WRITING.search(str(error)) is not None
 
 
-def _messages(error: PySparkException | Py4JError) -> Iterator[str]:
-    causes = list(_causes(error))
+def _messages(error: SparkError) -> Iterator[str]:
+    causes = list(java_causes(error))
     if not causes:
         lines = [_plain_message(line) for line in str(error).splitlines()]
         yield from sorted((line for line in lines if line), key=lambda line: not line.startswith("["))
     yield from map(_plain_message, causes)
-
-
-def _causes(error: PySparkException | Py4JError) -> Iterator[str]:
-    """What Spark says, outermost first."""
-    origin: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    while origin is not None:
-        yield str(origin.getMessage() or origin.toString())
-        origin = origin.getCause()
-
-
-def _nested_causes(error: PySparkException | Py4JError) -> Iterator[str]:
-    """What is beneath the error that ended a stream, of which PySpark has no more than texts."""
-    cause = getattr(error, "_cause", None)
-    while cause is not None:
-        yield str(cause._desc)
-        cause = cause._cause
 
 
 _OF_FUNCTIONS: Final = re.compile(r"(\[(?:WIDE_NUMBER|ROW_FUNCTION)\] .*?)\. SQLSTATE")

@@ -4,12 +4,11 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
-
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkContext
+from typing import Final
 
 from penstock.errors import ServiceError
+from penstock.spark_internals.errors import is_connection_error
+from penstock.spark_internals.jvm import JvmProcess, jvm_process
 
 _END_SECS: Final = 2.0
 """How long a process that closes its connections may take to be gone."""
@@ -17,17 +16,16 @@ _END_SECS: Final = 2.0
 
 def is_spark_gone(error: BaseException) -> bool:
     """Whether a call into Spark failed because its process has ended, and not by us."""
-    gateway: Any = SparkContext._gateway
-    process = None if gateway is None else gateway.proc
+    process = jvm_process()
     if process is None or process.pid in _KILLED:
         return False
-    if isinstance(error, OSError | EOFError | Py4JError) and not isinstance(error, Py4JJavaError):
+    if is_connection_error(error):
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_END_SECS)
     return process.poll() is not None
 
 
-def kill_process(process: "subprocess.Popen[bytes]") -> None:
+def kill_process(process: JvmProcess) -> None:
     """End the process of Spark now. Nobody says then that it was lost."""
     _KILLED.add(process.pid)
     process.kill()
