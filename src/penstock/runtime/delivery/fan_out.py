@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from penstock.manifest.model import QuerySpec, Step
+from penstock.manifest.model import QuerySpec
 from penstock.runtime.query.dataframes import filter_rows
 from penstock.spark_internals.frames import release_checkpoint
 from penstock.spark_internals.jvm import is_local
-from penstock.sql.pushdown.shared_predicate import shared_condition
 
 
 @contextmanager
@@ -56,10 +55,7 @@ def union_streams(streams: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _prefilter_rows(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
-    steps = [step for step in query.steps if isinstance(step, Step)]
-    if any(output.view == view for output in query.outputs) or any(step.parameters for step in steps):
-        return rows
-    condition = shared_condition(view, [step.sql for step in steps])
+    condition = query.pushdown.conditions.get(view)
     return rows if condition is None else filter_rows(rows, condition)
 
 

@@ -15,7 +15,7 @@ from penstock.clients.int256.register import register_int256
 from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.connectors.contract import ORIGIN, Source
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Manifest, QuerySpec, Step
-from penstock.manifest.queries.input_columns import RESERVED, has_operators, used_view_columns
+from penstock.manifest.queries.input_columns import RESERVED
 from penstock.row_columns import CLOCK, OP, ORDER
 from penstock.runtime.query import row_guards, watermark_heartbeat
 from penstock.runtime.query.compaction import compact_rows
@@ -33,10 +33,8 @@ from penstock.runtime.query.provenance import PLACE, carry_query_column
 from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.query.stateful import apply_operator
 from penstock.runtime.spark.analysis_errors import attribute_errors, check_outputs
-from penstock.sql.analyze.used_columns import ColumnNames
 from penstock.sql.lint.gate import check_expression, check_statement
 from penstock.sql.parse.dialects import quote_spark_identifier
-from penstock.sql.pushdown.referenced_columns import referenced_names
 from penstock.sql.rewrite.int256 import rewrite_wide, rewrite_wide_condition
 from penstock.sql.stateful.stages import ORDERED
 from penstock.sql.types.columns import Column, Columns
@@ -86,9 +84,9 @@ class Frames:
 
     def sources(self, query: QuerySpec) -> list[Source]:
         """What the query reads; the topic of a model with the columns that its writer puts out."""
-        names = _referenced_names(query)
+        names = query.pushdown.columns
         found = [self._source(entry) for entry in query.inputs]
-        return found if names is None else [source.with_only(names) for source in found]
+        return found if names is None else [source.with_only(frozenset(names)) for source in found]
 
     def node_source(self, node_id: str) -> Source:
         """How the rows of a node are read; those of a model with the columns that its query puts out."""
@@ -128,7 +126,7 @@ class Frames:
         If they are to be `observed`, Spark's progress tells how much of them could not be read.
         """
         alone = len(query.inputs) == 1 and not observed
-        used = used_view_columns(query) if has_operators(query) else {}
+        used = query.pushdown.views
         streams = {}
         for entry, source in zip(query.inputs, sources, strict=True):
             if entry.static:
@@ -170,7 +168,7 @@ class Frames:
         told_apart = {output.view for output in query.outputs}
         if self.manifest.project.format == "pipeline":
             told_apart.update(step.node for step in query.steps)
-        used = used_view_columns(query) if has_operators(query) else {}
+        used = query.pushdown.views
         for step in query.steps:
             with attribute_errors(step.node):
                 self._run(query, [step], session, used)
@@ -277,7 +275,7 @@ class Frames:
         query: QuerySpec,
         steps: Sequence[Step | KeyedStep],
         session: SparkSession,
-        used: Mapping[str, ColumnNames] = MappingProxyType({}),
+        used: Mapping[str, Collection[str] | None] = MappingProxyType({}),
     ) -> None:
         for step in steps:
             match step:
@@ -327,19 +325,6 @@ def filter_rows(frame: DataFrame, condition: str) -> DataFrame:
     return frame.where(check_expression(condition))
 
 
-def _referenced_names(query: QuerySpec) -> frozenset[str] | None:
-    """The names of all columns that a query can mean; None if it may mean any."""
-    inputs, steps = {entry.view for entry in query.inputs}, [s for s in query.steps if isinstance(s, Step)]
-    if len(steps) < len(query.steps) or any(output.view in inputs for output in query.outputs):
-        return None
-    conditions = (f"SELECT 1 WHERE {entry.condition}" for entry in query.inputs if entry.condition is not None)
-    texts = (text for e in query.inputs if (t := e.event_time) is not None for text in (t.made_of, t.where) if text)
-    computed = (f"SELECT {text}" for text in texts)
-    named = referenced_names([*(step.sql for step in steps), *conditions, *computed])
-    times = (entry.event_time.column.lower() for entry in query.inputs if entry.event_time is not None)
-    return None if named is None else named.union(times)
-
-
 def columns_of(frame: DataFrame) -> Columns:
     return tuple(Column(c.name, _ddl(c.dataType)) for c in frame.schema)
 
@@ -349,7 +334,7 @@ def _ddl(data_type: DataType) -> str:
     return StructType([StructField("x", data_type)]).toDDL().removeprefix("x ")
 
 
-def _select_used(rows: DataFrame, names: ColumnNames) -> DataFrame:
+def _select_used(rows: DataFrame, names: Collection[str] | None) -> DataFrame:
     """The rows with the columns that are used: operators keep whole rows, and must not keep what nobody asks for."""
     columns = rows.columns
     if names is None or len(set(map(str.lower, columns))) < len(columns):

@@ -14,7 +14,7 @@ from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.int256.columns import int256_to_texts
 from penstock.errors import PlanRefused, ServiceError
-from penstock.manifest.model import Manifest, QuerySpec
+from penstock.manifest.model import Manifest, Pushdown, QuerySpec
 from penstock.project.yaml.variables import Environ
 from penstock.runtime.query.dataframes import Frames, prepare_input
 from penstock.runtime.query.resolve_config import ConfigResolver
@@ -89,4 +89,4 @@ def _compute_view(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame
 
 def _steps_up_to(query: QuerySpec, node_id: str) -> QuerySpec:
     last = next(place for place, step in enumerate(query.steps) if step.view == node_id)
-    return query.model_copy(update={"steps": query.steps[: last + 1]})
+    return query.model_copy(update={"steps": query.steps[: last + 1], "pushdown": Pushdown()})
