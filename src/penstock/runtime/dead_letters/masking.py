@@ -48,8 +48,8 @@ class MaskedDeadLetters:
         self._errors = errors
         self._names = names
 
-    def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
-        return self._errors.write(node, mask_dead_letters(letters, self._names), ref)
+    def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
+        return self._errors.write(node, mask_dead_letters(dead_letters, self._names), ref)
 
 
 def dead_letter_store(query: QuerySpec, errors: DeadLetterStore) -> DeadLetterStore:
@@ -75,14 +75,14 @@ def _strip_text(text: str) -> str:
     return f"{found[1]}: {WITHHELD_TEXT}" if found else named
 
 
-def mask_dead_letters(letters: DataFrame, names: Sequence[str]) -> DataFrame:
+def mask_dead_letters(dead_letters: DataFrame, names: Sequence[str]) -> DataFrame:
     """Remove the values of these columns, whose names are folded, and whatever cannot be searched for them."""
     text = f.col("value").cast("string")
-    return letters.drop("headers").withColumns(
+    return dead_letters.drop("headers").withColumns(
         {
             WITHHELD: _record_location(),
-            "key": f.lit(None).cast(letters.schema["key"].dataType),
-            "value": _mask_values(text, names).cast(letters.schema["value"].dataType),
+            "key": f.lit(None).cast(dead_letters.schema["key"].dataType),
+            "value": _mask_values(text, names).cast(dead_letters.schema["value"].dataType),
             "message": _mask_message(),
         }
     )

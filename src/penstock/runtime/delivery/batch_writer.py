@@ -236,7 +236,7 @@ class BatchWriter:
         return OutputDelivery(
             trial,
             output.on_error,
-            keep=lambda rejection, letters: self.keeping.write_output_letters(rejection, letters, ref),
+            keep=lambda rejection, dead_letters: self.keeping.write_output(rejection, dead_letters, ref),
         )
 
     def _records(self, output: QueryOutput, attempt: BatchAttempt) -> DataFrame | None:

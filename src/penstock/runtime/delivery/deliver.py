@@ -11,7 +11,7 @@ from penstock.config import OnError
 from penstock.errors import QueryFailed
 from penstock.manifest.model import Input
 from penstock.row_columns import ORDER
-from penstock.runtime.dead_letters import rows as dead_letters
+from penstock.runtime.dead_letters import rows as dead_letter_rows
 from penstock.runtime.delivery.bisect import Faults, find_faults, find_joint_faults
 from penstock.runtime.delivery.fan_out import split_streams
 from penstock.runtime.delivery.rejections import (
@@ -103,8 +103,8 @@ class OutputDelivery:
     def _write(self, rows: DataFrame) -> Delivered:
         refused = Refused(self.trial.output)
 
-        def keep(letters: DataFrame) -> None:
-            self.keep(refused, dead_letters.rejected_rows(letters, refused.output.node))
+        def keep(dead_letters: DataFrame) -> None:
+            self.keep(refused, dead_letter_rows.rejected_rows(dead_letters, refused.output.node))
 
         result = self.trial.sink.deliver(rows, self.trial.ref, keep)
         return Delivered(result.rows, Counter({count_label(refused): result.refused}))
@@ -122,12 +122,12 @@ class OutputDelivery:
             found = row_rules.breaking_rows(row_rules.mark_broken_rules(made, output.rules)).persist()
             try:
                 if found.count() == broken:
-                    self.keep(RuleBroken(output), dead_letters.rule_breaking_records(found, entry, output.node))
+                    self.keep(RuleBroken(output), dead_letter_rows.rule_breaking_records(found, entry, output.node))
                     return
             finally:
                 found.unpersist()
-        letters = dead_letters.rule_breaking_rows(row_rules.breaking_rows(rows), output.node)
-        self.keep(RuleBroken(output), letters)
+        dead_letters = dead_letter_rows.rule_breaking_rows(row_rules.breaking_rows(rows), output.node)
+        self.keep(RuleBroken(output), dead_letters)
 
     def _keep_faults(self, faults: Faults, *, joint: bool) -> None:
         if self.on_error != "dead_letter" or not faults:
@@ -135,8 +135,8 @@ class OutputDelivery:
         output, inputs = self.trial.output, _stream_inputs(self.trial)
         failing = split_streams(faults.failing_rows, [entry.view for entry in inputs], MESSAGE)
         for entry in inputs:
-            letters = dead_letters.failing_rows(failing[entry.view].drop(*ORDER), entry, output.node)
-            self.keep(Faulty(output, None if len(inputs) == 1 else entry.view, joint), letters)
+            dead_letters = dead_letter_rows.failing_rows(failing[entry.view].drop(*ORDER), entry, output.node)
+            self.keep(Faulty(output, None if len(inputs) == 1 else entry.view, joint), dead_letters)
 
 
 def _stream_inputs(trial: TrialRun) -> list[Input]:

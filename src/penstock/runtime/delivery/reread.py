@@ -19,7 +19,6 @@ from penstock.manifest.model import Input
 from penstock.row_columns import ORDER
 from penstock.runtime.delivery.attempt import BatchRead
 from penstock.runtime.delivery.collector import DeadLetterCollector
-from penstock.runtime.query.decode_errors import Counts, count_rows
 from penstock.runtime.spark.errors import FileAtFault, file_at_fault
 from penstock.spark_internals.errors import SPARK_ERRORS
 
@@ -36,10 +35,6 @@ class RereadBatch:
 
     views: Mapping[str, DataFrame]
     rows: Mapping[str, DataFrame]
-
-    def counts(self) -> dict[str, Counts]:
-        """How much that was. It is read for it once more: what Spark would count meanwhile cannot be had here."""
-        return {view: count_rows(rows) for view, rows in self.rows.items()}
 
 
 def can_reread(keeping: DeadLetterCollector) -> bool:

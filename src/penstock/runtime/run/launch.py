@@ -37,12 +37,15 @@ from penstock.runtime.run.completion import CompletionTracker
 from penstock.runtime.run.listener import QueryListener, last_committed_batch
 from penstock.runtime.run.resources import RunResources
 from penstock.runtime.spark.analysis_errors import attribute_errors
-from penstock.runtime.spark.errors import is_input_error, is_row_error
+from penstock.runtime.spark.errors import failure_of, is_input_error, is_row_error
+from penstock.runtime.spark.process import is_spark_gone, spark_lost_error
+from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.spark_internals.running_query import list_once
 
 _KEPT: Final = "kept"
 """Where in a checkpoint sources keep what they must remember."""
 Shape: TypeAlias = Literal["batches", "observed", "bare"]
+DrainPolicy: TypeAlias = Literal["auto", "drain", "fast"]
 _AHEAD: Final = {
     "asyncProgressTrackingEnabled": "true",
     # Notes of every batch, in order: with gaps between them, the checkpoint would be for this way to run alone.
@@ -93,6 +96,16 @@ class LiveQuery:
         """Whether its batches last long, while rows go through them one by one."""
         return isinstance(self.spec.trigger, RealTime) and self.shape == "observed" and not self.ends
 
+    def is_waited_for(self, policy: DrainPolicy) -> bool:
+        """Whether a stop lets it finish its batch. A query that ends by itself always may."""
+        match policy:
+            case "auto":
+                return not self.is_real_time
+            case "drain":
+                return True
+            case "fast":
+                return self.ends
+
     def stop(self, until: float | None = None) -> None:
         """End it, unless it has ended, and wait until everything is heard of what it did.
 
@@ -127,7 +140,20 @@ class Launcher:
         return True
 
     def launch(self, whole: QuerySpec, *, drain: bool) -> LiveQuery | None:
-        """Start a query; None if there is nothing left that it was to read."""
+        """Start a query; None if there is nothing left that it was to read.
+
+        The scan of what an earlier run has committed may need schemas that nobody has asked for yet.
+        """
+        while True:
+            try:
+                return self._launch(whole, drain=drain)
+            except (*SPARK_ERRORS, ConnectionError) as error:
+                if is_spark_gone(error) or not isinstance(error, SPARK_ERRORS):
+                    raise spark_lost_error() from error
+                if not self._outside.resolve_schema(str(error)):
+                    raise failure_of(error) from error
+
+    def _launch(self, whole: QuerySpec, *, drain: bool) -> LiveQuery | None:
         checkpoint = self._place.checkpoint(whole.name).absolute()
         phases = BackfillPhases(whole, checkpoint, self._frames, self._outside)
         if phases.finished:

@@ -1,4 +1,4 @@
-"""The systems around the queries of a run: where topics are, who is told how far they are read, who knows schemas."""
+"""The systems that the queries of a run read and write: offsets, topics, schemas, and where dead letters go."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
@@ -11,17 +11,12 @@ from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin, TopicState
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.connectors.hybrid import OffsetTable
-from penstock.errors import QueryFailed, ServiceError
+from penstock.errors import QueryFailed
 from penstock.manifest.model import Backfill, Input, QuerySpec
-from penstock.manifest.resources import ConnectorSpec, GatewayRule, SchemaSpec, TopicSpec
 from penstock.plan.deployed.consumer_groups import ChosenGroups, groups
 from penstock.plan.deployed.offsets import OffsetStore, reader_of, readers
 from penstock.plan.deployed.place import ProjectPlace
 from penstock.plan.deployed.stores import StateStore
-from penstock.plan.systems.gateway import interceptors, own_interceptors, registry_of
-from penstock.plan.systems.kafka_connect import resolve_settings
-from penstock.plan.systems.schemas import schema_text
-from penstock.plan.systems.topics import wanted_config
 from penstock.project.yaml.variables import Environ, resolve_variables
 from penstock.runtime.checkpoint.layout import last_number, last_offsets, start_offset
 from penstock.runtime.checkpoint.offset_commit import (
@@ -72,7 +67,7 @@ class RunResources:
         self._groups = ChosenGroups(clusters, place)
         self._say = say
         self._warned: set[str] = set()
-        self._tellers: dict[str, OffsetCommitter] = {}
+        self._committers: dict[str, OffsetCommitter] = {}
 
     def warn_once(self, text: str) -> None:
         """Tell whoever runs it something that they should know, unless this run has."""
@@ -89,59 +84,6 @@ class RunResources:
     def errors(self) -> DeadLetterStore:
         sink, owner = self._clusters.sink, self._place.namespace
         return DirectoryDeadLetters(self._place.topics, owner) if sink is None else KafkaDeadLetters(sink, owner)
-
-    def create_topic(self, topic: TopicSpec) -> None:
-        if topic.on_kafka:
-            partitions, replication_factor = topic.partitions or -1, topic.replication_factor or -1
-            self._admin.create(topic.name, partitions, replication_factor, wanted_config(topic))
-            return
-        directory = self._place.topics / topic.name
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ServiceError("not-writable", f"cannot make {directory}: {error.strerror}") from error
-
-    def change_topic(self, topic: TopicSpec, partitions: int | None, config: Mapping[str, str]) -> None:
-        if partitions is not None:
-            self._admin.add_partitions(topic.name, partitions)
-        if config:
-            self._admin.set_config(topic.name, config)
-
-    def put_schema(self, schema: SchemaSpec) -> None:
-        """Make a schema the newest of its subject, and say which changes of it are allowed."""
-        assert self._clusters.source is not None
-        book = self._clusters.source.schemas
-        assert book is not None
-        if schema.compatibility is not None:
-            book.registry.set_compatibility(schema.subject, schema.compatibility)
-        book.register(schema.subject, schema_text(schema), schema.schema_type)
-
-    def put_connector(self, connector: ConnectorSpec) -> None:
-        """Make a connector, or change it. Its secrets are filled in here, and kept nowhere."""
-        self._clusters.connect[str(connector.cluster)].put(connector.name, resolve_settings(connector, self._environ))
-
-    def restart_connector(self, connector: ConnectorSpec) -> None:
-        self._clusters.connect[str(connector.cluster)].restart(connector.name)
-
-    def delete_connector(self, name: str, cluster: str) -> None:
-        """Take a connector away that was made for the project. A cluster that nobody names any more is left alone."""
-        if cluster in self._clusters.connect:
-            self._clusters.connect[cluster].delete(name)
-
-    def put_virtual_topic(self, rule: GatewayRule) -> None:
-        """Make a virtual topic, or change it, and take away what it no longer has."""
-        gateway = self._clusters.gateway
-        assert gateway is not None
-        wanted = interceptors(rule, registry_of(self._clusters))
-        gateway.put(rule.virtual_topic, rule.physical_topic, wanted)
-        stale = [name for name in own_interceptors(rule.virtual_topic) if name not in wanted]
-        if stale:
-            gateway.delete(gateway.cluster, None, stale)
-
-    def delete_virtual_topic(self, name: str, cluster: str) -> None:
-        """Take a virtual topic away that was made for the project. A gateway that nobody names any more is left."""
-        if self._clusters.gateway is not None:
-            self._clusters.gateway.delete(cluster, name, list(own_interceptors(name)))
 
     def offset_listener(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
         """How a query that reads Kafka tells how far it is."""
@@ -161,9 +103,9 @@ class RunResources:
         return tell
 
     def _committer(self, name: str, commit: Callable[[str, Positions], None]) -> OffsetCommitter:
-        if name not in self._tellers:
-            self._tellers[name] = OffsetCommitter(commit, self._say)
-        return self._tellers[name]
+        if name not in self._committers:
+            self._committers[name] = OffsetCommitter(commit, self._say)
+        return self._committers[name]
 
     def _commit(self, group: str, positions: Positions) -> None:
         self._source_admin.commit(group, positions)
@@ -345,12 +287,6 @@ class RunResources:
             self._clusters.source.schemas.refresh_missing()
 
     def close(self) -> None:
-        for teller in self._tellers.values():
-            teller.close()
-        self._tellers.clear()
-
-    @cached_property
-    def _admin(self) -> KafkaAdmin:
-        """Of the Kafka that holds the topics that are written."""
-        assert self._clusters.sink is not None
-        return KafkaAdmin(self._clusters.sink.kafka)
+        for committer in self._committers.values():
+            committer.close()
+        self._committers.clear()

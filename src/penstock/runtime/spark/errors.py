@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -11,7 +12,7 @@ from pyspark.sql import functions as f
 from penstock.clients.kafka.decode import FAULTS
 from penstock.codes import CODES
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.runtime.spark.process import MORE_MEMORY, OUT_OF_MEMORY, OomKills
+from penstock.runtime.spark.process import MORE_MEMORY, OUT_OF_MEMORY, OomKills, is_spark_gone, spark_lost_error
 from penstock.spark_internals.errors import SPARK_ERRORS, SparkError, java_causes, stream_causes
 
 _NOISE: Final = re.compile(
@@ -145,6 +146,17 @@ def failure_in_python(error: Exception) -> PenstockError:
         return failure_of(error)
     found = _passing_failure(str(error)) if isinstance(error, OSError) else None
     return found or QueryFailed("query-failed", f"{type(error).__name__}: {error}", internal=True)
+
+
+@contextmanager
+def expect_spark() -> Iterator[None]:
+    """Raise errors of Spark in the block as ours, and one of their own if its process has ended."""
+    try:
+        yield
+    except (*SPARK_ERRORS, OSError) as error:
+        if isinstance(error, SPARK_ERRORS) and not is_spark_gone(error):
+            raise failure_of(error) from error
+        raise spark_lost_error() from error
 
 
 def is_row_error(error: SparkError | PenstockError) -> bool:
