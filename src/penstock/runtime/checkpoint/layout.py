@@ -80,7 +80,7 @@ def reader_offset(checkpoint: Path, name: str) -> str | None:
 
 
 def batch_header(checkpoint: Path, batch_id: int) -> Any:
-    """What Spark notes of a batch beside its offsets: times and settings."""
+    """What Spark notes of a batch in addition to its offsets: times and settings."""
     return json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])
 
 
@@ -164,7 +164,7 @@ def _planned_partitions(operator: Path) -> int | None:
 
 
 def discard(checkpoint: Path) -> None:
-    """Take a checkpoint away that nobody is to go on from."""
+    """Delete a checkpoint that is not resumed."""
     if checkpoint.exists():
         shutil.rmtree(checkpoint)
 

@@ -10,13 +10,13 @@ from penstock.errors import ServiceError
 
 Positions: TypeAlias = Mapping[tuple[str, int], int]
 _PAUSE_SECS: Final = 0.5
-"""Positions are told at most this often: only the last one counts."""
+"""Positions are committed at most this often: only the last one matters."""
 
 
 class OffsetCommitter:
     """Tells the newest positions of every group from a thread of its own.
 
-    What cannot be told now is told later. What is refused is said once, and tried again with the next positions.
+    A commit that fails is retried with the next positions. A refusal is reported once.
     """
 
     def __init__(self, commit: Callable[[str, Positions], None], say: Callable[[str], None]) -> None:

@@ -42,7 +42,7 @@ _VARIANTS: Final = "MAP<STRING, VARIANT>"
 
 
 class MaskedDeadLetters:
-    """Keeps dead letters of a query that has columns which nobody may see."""
+    """Stores dead letters of a query with masked columns, without their values."""
 
     def __init__(self, errors: DeadLetterStore, names: Sequence[str]) -> None:
         self._errors = errors
@@ -58,7 +58,7 @@ def dead_letter_store(query: QuerySpec, errors: DeadLetterStore) -> DeadLetterSt
 
 
 def mask_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
-    """What stopped a query, without values that nobody may see."""
+    """The failure of a query, without values of masked columns."""
     if query.covers and failure.code in _ANSWERING and (answer := mask_answer(failure.message)) is not None:
         failure.message = answer
     elif query.covers and failure.code in _QUOTING:
@@ -69,7 +69,7 @@ def mask_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
 
 
 def _strip_text(text: str) -> str:
-    """An error that nobody expected: what class it is of."""
+    """The class of an unexpected error, without its text."""
     found = re.match(r"(\w+): ", text)
     named = text if text.endswith(WITHHELD_TEXT) else WITHHELD_TEXT
     return f"{found[1]}: {WITHHELD_TEXT}" if found else named
@@ -89,7 +89,7 @@ def mask_dead_letters(dead_letters: DataFrame, names: Sequence[str]) -> DataFram
 
 
 def _mask_values(text: Column, names: Sequence[str]) -> Column:
-    """A JSON object with covered values; null where it is none, or where a name stands deeper in it."""
+    """A JSON object with masked values; null if it is no object, or if a name occurs below its top level."""
     cover = f.parse_json(f.lit(f'"{MASK}"'))
     fields = try_column(f.from_json(text, _VARIANTS))
     shown = f.to_json(

@@ -83,7 +83,7 @@ def unread_files(session: SparkSession, files: Mapping[str, str], node: str) -> 
 
 
 def gone_records(session: SparkSession, topic: str, ranges: Sequence[tuple[int, int, int]], node: str) -> DataFrame:
-    """Records that were read, and are gone before what was left out of them was kept: by partition, first and last."""
+    """Ranges of records that were deleted before they became dead letters: partition, first and last offset."""
     text = "the records {:,} to {:,} were deleted before it was looked through what was left out of them"
     rows = [(topic, number, text.format(first, last), None) for number, first, last in ranges]
     found = session.createDataFrame(rows, "topic STRING, partition INT, message STRING, value STRING")

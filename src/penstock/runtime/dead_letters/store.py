@@ -24,11 +24,11 @@ class DeadLetterStore(Protocol):
     """Takes dead letters: rows with what was wrong with them, and where they came from."""
 
     def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
-        """Keep dead letters under the name of a node; how many there were."""
+        """Store dead letters under the name of a node; returns how many there were."""
 
 
 class DirectoryDeadLetters:
-    """Keeps them as Parquet files beside the embedded topics: once, also when a batch is done again.
+    """Stores dead letters as Parquet files next to the embedded topics: once, also when a batch is retried.
 
     They are of rows that are text: those that are delivered again and fail come as bytes.
     """

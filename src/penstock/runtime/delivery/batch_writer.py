@@ -1,10 +1,4 @@
-"""One batch from arrival to commit.
-
-1. Begin an attempt: what each reader has read, and whether an earlier attempt died.
-2. Choose the rows: as the stream brings them, or read again (files that lost their order, or without broken files).
-3. Deliver to each output that does not have the batch yet (`deliver`): rules, sink, and bisection if rows make it fail.
-4. Collect what the stream itself filtered out (`rejections`).
-5. Return: Spark commits the batch.
+"""Take the batches of a query from Spark and bring each to all outputs.
 
 A crash at any point leaves the batch uncommitted: Spark hands it over again under the same number and offsets. Sinks
 with a ledger recognise it, sinks that have it by `sink_progress` are passed over, and dead letters are stored under the

@@ -78,7 +78,7 @@ class OutputDelivery:
             rows.unpersist()
 
     def deliver_isolated(self, rows: DataFrame) -> Delivered:
-        """Write rows of the inputs without those that fail, by themselves or only beside others."""
+        """Write rows of the inputs without those that fail, alone or together with rows before them."""
         faults = find_faults(rows, self.trial)
         try:
             self._keep_faults(faults, joint=False)

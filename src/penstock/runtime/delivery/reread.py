@@ -38,7 +38,7 @@ class RereadBatch:
 
 
 def can_reread(keeping: DeadLetterCollector) -> bool:
-    """Whether every stream of the query is of files, and nothing is remembered of them."""
+    """Whether every stream of the query reads files, and no state is kept."""
     streams = [source for entry, source in keeping.inputs() if not entry.static]
     return not keeping.spec.stateful and all(source.loses_order for source in streams)
 
@@ -71,7 +71,7 @@ def reread_batch(keeping: DeadLetterCollector, batch: BatchRead, *, ordered: boo
 def reread_rows(
     keeping: DeadLetterCollector, batch: BatchRead, session: SparkSession, *, ordered: bool
 ) -> Mapping[str, DataFrame] | None:
-    """The rows of a query's streams once more, by their views. None if those of one cannot be read twice."""
+    """Read the streams of a query again, by view; None if one of them cannot be read twice."""
     found: dict[str, DataFrame] = {}
     for entry, source in keeping.inputs():
         if entry.static:
@@ -117,7 +117,7 @@ def unreadable_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByV
 
 
 def _parts(entry: Input, parts: Mapping[str, PartRead]) -> list[tuple[str, PartRead]]:
-    """What the readers of an input have read, by their names: one, or one for each format."""
+    """What the readers of an input have read, by name: one reader, or one for each format."""
     names = (entry.name, *(f"{entry.name}_{form}" for form in FORMATS))
     return [(name, parts[name]) for name in names if name in parts]
 
@@ -150,5 +150,5 @@ def _reread_input(
 
 
 def sort_rows(rows: DataFrame) -> DataFrame:
-    """Rows that tell where they stood, in that order."""
+    """Rows in the order of their order columns, without those."""
     return rows.orderBy(*ORDER).drop(*ORDER)

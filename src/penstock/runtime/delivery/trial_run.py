@@ -1,4 +1,4 @@
-"""From rows of the inputs of a query to the rows of one output, computed beside the stream."""
+"""Compute one output of a query from rows of its inputs, outside of the stream and without writing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class TrialRun:
         self.sink.rehearse(self.compute_output(rows), self.ref)
 
     def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
-        """What is kept out of the query anyway is not looked for."""
+        """Rows that a guard keeps out of the query are not searched for."""
         query, session = self.query, numbered.sparkSession
         if query.checks or not all(isinstance(step, Step) for step in query.steps):
             return None
@@ -84,7 +84,7 @@ class TrialRun:
 
 
 def _number_failing(rows: DataFrame, view: str, expressions: Sequence[str]) -> DataFrame | None:
-    """The numbers of rows over which an expression fails, of those that Spark understands."""
+    """The numbers of rows that an expression fails over. Expressions that Spark cannot resolve are left out."""
     register_row_functions(rows.sparkSession, " ".join(expressions))
     known = tuple(text for text in expressions if _is_resolvable(rows, text))
     check = Check(view=view, expressions=known, input=view)

@@ -105,5 +105,5 @@ def input_metric(entry: Input) -> str:
 
 
 def count_untimed(session: SparkSession, query: str, entry: Input) -> int:
-    """How many rows of the batch under way have a fault. To be asked when the batch is worked through."""
+    """How many rows of the batch under way have a fault. Known when the batch is written."""
     return observed_value(session, query, input_metric(entry))

@@ -1,4 +1,4 @@
-"""Rows that the SQL of a query with state would fail over: kept out beforehand, for Spark would give up the query."""
+"""Keep rows out that the SQL of a stateful query would fail over: Spark would fail the query."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ def failing_rows(rows: DataFrame, check: Check) -> DataFrame:
 
 
 def count_failing(session: SparkSession, query: str, check: Check) -> int:
-    """How many rows of the batch under way were kept out. To be asked when the batch is worked through."""
+    """How many rows of the batch under way were kept out. Known when the batch is written."""
     return observed_value(session, query, failed_metric(check))
 
 

@@ -19,7 +19,7 @@ from penstock.runtime.query.event_time import NEWEST, input_metric
 
 
 def read_heartbeats(session: SparkSession, folder: Path, entry: Input) -> DataFrame:
-    """The heartbeats of an input, a column `at`. Those that have been heard are taken away."""
+    """The heartbeats of an input, as a column `at`. Files of heartbeats that were read are deleted."""
     place = folder / entry.name
     place.mkdir(parents=True, exist_ok=True)
     reader = session.readStream.name(f"{entry.name}_beats").format("json").schema("at TIMESTAMP")

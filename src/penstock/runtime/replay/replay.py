@@ -34,7 +34,7 @@ _STAY: Final[Mapping[str, str]] = {
 
 
 def replay_refusal(query: QuerySpec) -> str | None:
-    """Why no record can go through a query beside its stream."""
+    """Why no record can go through a query outside of its stream."""
     streams = [entry for entry in query.inputs if not entry.static]
     if not query.stateful and len(streams) == 1:
         return None

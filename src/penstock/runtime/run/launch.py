@@ -77,12 +77,12 @@ class LiveQuery:
 
     @property
     def has_enough(self) -> bool:
-        """Whether an output has seen as many rows as it was to see."""
+        """Whether an output has as many rows as were asked for."""
         return any(self.board.committed_rows(self.spec.name, node) >= most for node, most in self.most_rows.items())
 
     @property
     def is_lost(self) -> bool:
-        """Whether it must end although Spark would go on: what it left out cannot be kept."""
+        """Whether it must end although Spark would go on: its dead letters cannot be stored."""
         return self.afterwards is not None and bool(self.failures)
 
     @property
@@ -107,10 +107,10 @@ class LiveQuery:
                 return self.ends
 
     def stop(self, until: float | None = None) -> None:
-        """End it, unless it has ended, and wait until everything is heard of what it did.
+        """End it, unless it has ended, and wait until its last batch is reported.
 
-        A batch that is under way is thrown away and done again next time. What it left out is kept `until` a moment of
-        the monotonic clock.
+        A batch that is under way is dropped, and retried at the next start. Dead letters are collected `until` a moment
+        of the monotonic clock.
         """
         self.query.stop()
         if (batch := last_committed_batch(self.query)) is not None:
@@ -120,7 +120,7 @@ class LiveQuery:
 
 
 class Launcher:
-    """Starts the queries of a run. It remembers which of them had rows that could not be used."""
+    """Starts the queries of a run, in batches where rows could not be used before."""
 
     def __init__(self, frames: Frames, outside: RunResources, place: ProjectPlace, board: ProgressBoard) -> None:
         self._frames = frames

@@ -59,7 +59,7 @@ class RunResources:
         store: StateStore | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """With a `store`, offsets are kept there too. `say` is for what nobody would hear of otherwise."""
+        """With a `store`, offsets are kept there too. `say` takes warnings."""
         self._clusters = clusters
         self._place = place
         self._environ = environ
@@ -70,7 +70,7 @@ class RunResources:
         self._committers: dict[str, OffsetCommitter] = {}
 
     def warn_once(self, text: str) -> None:
-        """Tell whoever runs it something that they should know, unless this run has."""
+        """Give a warning once in a run."""
         if text not in self._warned:
             self._warned.add(text)
             self._say(text)
@@ -86,7 +86,7 @@ class RunResources:
         return DirectoryDeadLetters(self._place.topics, owner) if sink is None else KafkaDeadLetters(sink, owner)
 
     def offset_listener(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
-        """How a query that reads Kafka tells how far it is."""
+        """What publishes the offsets of a query that reads Kafka; None for other queries."""
         source = self._clusters.source
         if source is None or not topics_of(spec):
             return None
@@ -141,11 +141,11 @@ class RunResources:
         return [broker for broker in brokers if broker.topics]
 
     def earliest_offsets(self, topics: Iterable[str]) -> Positions:
-        """Where what topics still hold begins, of the Kafka that is read."""
+        """The earliest offsets of topics of the Kafka that is read."""
         return self._source_admin.ends(topics, earliest=True)
 
     def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
-        """Refuse to go on where records are gone that a query has not read: it would pass over them without a word."""
+        """Refuse to resume where records are gone that a query has not read: they would be skipped without notice."""
         source = self._clusters.source
         if source is None or not topics_of(spec):
             return
@@ -191,13 +191,13 @@ class RunResources:
     def start_offsets(self, entry: Input, backfill: Backfill) -> dict[int, int]:
         """Where a topic is to be read from, by partition, after the phases before it.
 
-        Nothing where that is all one, or is not to be asked: a job never comes to the topic.
+        Empty where the start is free, or for a job, which never reads the topic.
         """
         told = {} if backfill.offset_table is None else self._table_offsets(backfill.offset_table)
         return told if backfill.is_all else {**self._configured_offsets(entry), **told}
 
     def _configured_offsets(self, entry: Input) -> dict[int, int]:
-        """Where a source itself says that its topic begins, by partition; nothing for the first records there are."""
+        """The start that a source configures, by partition; empty for the earliest records."""
         source = resolve_variables(dict(entry.source), self._environ)[0]
         given, topic = source.get("starting_offsets", "earliest"), str(source["topic"])
         if isinstance(given, dict):
@@ -210,7 +210,7 @@ class RunResources:
         return {number: at for (_, number), at in places.items()}
 
     def _table_offsets(self, written: Mapping[str, Any]) -> dict[int, int]:
-        """What a table says of how far the phases go."""
+        """The offsets behind the phases, from a table."""
         assert self._clusters.clickhouse_source is not None
         table = OffsetTable.model_validate(resolve_variables(dict(written), self._environ)[0])
         return next_offsets(self._clusters.clickhouse_source.server, table.model_dump())
@@ -221,7 +221,7 @@ class RunResources:
         self._check_offsets(spec, checkpoint, wanted, f"`--allow-rebuild {spec.name}` reads everything again")
 
     def resume_query(self, spec: QuerySpec, whole: QuerySpec, checkpoint: Path) -> QuerySpec:
-        """The query, which goes on by the offsets that were kept if it has no checkpoint.
+        """The query, which resumes by the stored offsets if it has no checkpoint.
 
         Inputs of the `whole` that read something before their topic know where that begins.
         """
@@ -247,7 +247,7 @@ class RunResources:
         return {**({} if in_store else self._configured_offsets(entry)), **kept[entry.topic]}
 
     def resume_offsets(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> dict[int, int]:
-        """Where an input goes on that has read all its phases and some of its topic, by what was kept; nothing else."""
+        """Stored offsets of an input that has read all its phases and some of its topic; empty otherwise."""
         if self._offsets is None or spec.stateful:
             return {}
         done = self._offsets.phases().get(reader_of(spec, entry), frozenset())
@@ -255,7 +255,7 @@ class RunResources:
         return self._offsets.of(reader_of(spec, entry), str(entry.topic)) if is_done else {}
 
     def note_phases(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> None:
-        """Keep that an input has read all its phases."""
+        """Store that an input has read all its phases."""
         if self._offsets is not None:
             self._offsets.put_phases(reader_of(spec, entry), [phase.name for phase in backfill.phases])
 
@@ -266,7 +266,7 @@ class RunResources:
                 self._offsets.forget(reader)
 
     def _stored_offsets(self, spec: QuerySpec) -> dict[str, dict[int, int]]:
-        """How far a query has read topics by what was kept, by topic and partition: in the store, else in a group."""
+        """Stored offsets of a query, by topic and partition: of the store, else of a consumer group."""
         if self._offsets is None or spec.stateful:
             return {}
         groups, told = self._groups.of(spec), list[tuple[str, dict[int, int]]]()
