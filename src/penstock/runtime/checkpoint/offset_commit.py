@@ -1,5 +1,4 @@
-"""How far queries have read Kafka, told for everybody to see: to Kafka itself, as positions of a group of consumers,
-and to the store of a pipeline."""
+"""Commit the offsets of queries where others see them: to a consumer group of Kafka, and to the store of a pipeline."""
 
 import json
 import threading
@@ -14,7 +13,7 @@ _PAUSE_SECS: Final = 0.5
 
 
 class OffsetCommitter:
-    """Tells the newest positions of every group from a thread of its own.
+    """Commits the newest offsets of every group in a thread of its own.
 
     A commit that fails is retried with the next positions. A refusal is reported once.
     """
@@ -34,7 +33,7 @@ class OffsetCommitter:
             self._news.setdefault(group, {}).update(positions)
 
     def close(self) -> None:
-        """Tell what is left, and end."""
+        """Commit what is left, and end."""
         self._closing.set()
         self._thread.join(timeout=30)
 
@@ -49,7 +48,7 @@ class OffsetCommitter:
                 self._news |= {group: {**told, **self._news.get(group, {})} for group, told in later.items()}
 
     def _try_commit(self, group: str, positions: Positions) -> bool:
-        """Whether nothing is left to do about these positions."""
+        """Commit offsets. Returns whether they are done with, committed or refused."""
         try:
             self._commit(group, positions)
         except ServiceError as error:
@@ -62,7 +61,7 @@ class OffsetCommitter:
 
 
 def parse_positions(offset: str | None) -> dict[tuple[str, int], int]:
-    """The positions that a reader of Kafka has come to; nothing if it is a reader of something else."""
+    """The offsets of a reader of Kafka, from its text; empty for other readers."""
     try:
         return flatten_positions(json.loads(offset or "{}"))
     except ValueError:
@@ -70,14 +69,14 @@ def parse_positions(offset: str | None) -> dict[tuple[str, int], int]:
 
 
 def flatten_positions(told: Any) -> dict[tuple[str, int], int]:
-    """The same of what a reader says, as values."""
+    """The offsets of a reader of Kafka, from JSON values."""
     if not isinstance(told, dict) or not all(isinstance(ends, dict) for ends in told.values()):
         return {}
     return {(topic, int(number)): int(end) for topic, ends in told.items() for number, end in ends.items()}
 
 
 def lowest_positions(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
-    """How far all readers together are: what one of them has not read is not read."""
+    """The lowest offset of each partition: what one reader has not read is not read."""
     found: dict[tuple[str, int], int] = {}
     for place, at in (each for positions in told for each in positions.items()):
         found[place] = min(at, found.get(place, at))
@@ -88,7 +87,7 @@ def describe_gone_records(
     reached: Positions, begins: Positions, ends: Positions, anew: Container[str] = ()
 ) -> Iterator[str]:
     """Which records are gone that come after the positions, partition by partition; `anew` are topics that are others
-    than those of the positions. Where nothing was read yet, that is all one."""
+    than those of the positions. Position 0 fits such a topic."""
     for place, position in sorted(reached.items()):
         name = f"{place[0]}/{place[1]}"
         if place not in ends:

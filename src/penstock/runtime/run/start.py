@@ -68,10 +68,10 @@ def start(
     clusters: Clusters = EMBEDDED,
     say: Callable[[str], None] = lambda _: None,
 ) -> Run:
-    """Take the steps that come before the queries; `run_once` and `run_on` then start those.
+    """Take the steps that come before the queries; `run_once` and `run_until_stopped` then start those.
 
     `environ` has the values of variables that the manifest refers to; `clusters` the systems that hold its topics. With
-    `now_ms`, the clock stands at that time. `say` hears of what goes wrong beside the queries.
+    `now_ms`, the clock stands at that time. `say` takes warnings that are not about queries.
     """
     if plan.refusals:
         raise PlanRefused.from_refusals(plan.refusals)
