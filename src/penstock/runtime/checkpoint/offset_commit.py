@@ -54,7 +54,7 @@ class OffsetCommitter:
         except ServiceError as error:
             if not error.retriable and group not in self._refused:
                 self._refused.add(group)
-                self._say(f"How far `{group}` is cannot be told: {error.message}")
+                self._say(f"The offsets of `{group}` cannot be committed: {error.message}")
             return not error.retriable
         self._refused.discard(group)
         return True
@@ -91,10 +91,10 @@ def describe_gone_records(
     for place, position in sorted(reached.items()):
         name = f"{place[0]}/{place[1]}"
         if place not in ends:
-            yield f"{name} is gone, of which the records up to {position} were read"
+            yield f"{name} is gone; records up to {position} were read"
         elif ends[place] < position:
-            yield f"{name} ends at {ends[place]:,}, and was read up to {position:,}: it was made anew"
+            yield f"{name} ends at {ends[place]:,}, and was read up to {position:,}: it was created again"
         elif position and place[0] in anew:
-            yield f"{name} was made anew since it was read up to {position:,}: what it holds before that was never read"
+            yield f"{name} was created again after it was read up to {position:,}: records before that were never read"
         elif begins[place] > position:
             yield f"{name}: the records {position:,} to {begins[place] - 1:,} are gone and were never read"

@@ -22,7 +22,7 @@ _NOISE: Final = re.compile(
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _LONGEST: Final = 600
 _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>[a-z0-9-]+): (?P<text>.*)")
-"""What inputs say of a row that must stop the query."""
+"""How an input stops a query over a row."""
 
 
 def stop_condition(fault: Column, reasons: Mapping[str, str], said: str) -> Column:
@@ -88,7 +88,7 @@ def failure_of(error: SparkError) -> PenstockError:
 
 
 def _passing_failure(text: str) -> QueryFailed | None:
-    """What the operating system did to a query and may not do again, in our words; None if it was something else."""
+    """A failure that the operating system caused and that may pass; None for other failures."""
     if full := _FULL.search(text):
         hint = "free some space where `.penstock` and Spark's `spark.local.dir` are"
         return QueryFailed("disk-full", f"the disk is full: {full[0]}", hint=hint, retriable=True)
@@ -125,7 +125,7 @@ class FileAtFault(NamedTuple):
 
 
 def file_at_fault(error: SparkError) -> FileAtFault | None:
-    """The file for whose sake Spark gave up, if there is one."""
+    """The file that Spark failed over, if there is one."""
     said = list(java_causes(error)) or [str(error)]
     for place, message in enumerate(said):
         if found := _FILE.search(message):
@@ -160,8 +160,7 @@ def expect_spark() -> Iterator[None]:
 
 
 def is_row_error(error: SparkError | PenstockError) -> bool:
-    """Whether Spark, or a sink, gave up because of what a row holds: standard SQL has a class of states for that. A row
-    may also be larger than Kafka takes."""
+    """Whether Spark or a sink failed over the values of a row: SQLSTATE class 22, or a record too large for Kafka."""
     if isinstance(error, PenstockError):
         return error.code == "rows-refused"
     said = [str(error), *java_causes(error)]
@@ -188,8 +187,8 @@ _PASSING: Final = re.compile(
     r"|No resolvable bootstrap urls"
     r"|java\.lang\.InterruptedException|java\.nio\.channels\.ClosedByInterruptException"
 )
-"""What Kafka's client says of things that pass by themselves: a broker that restarts, whose name may be gone meanwhile,
-a network that is gone. And what Spark says of a thread that is told to end while it works."""
+"""Errors of Kafka's client that pass: a broker that restarts, whose name may be unknown meanwhile, a lost network. And
+those of Spark when a thread is interrupted."""
 
 
 _LOST: Final = re.compile(
@@ -198,8 +197,8 @@ _LOST: Final = re.compile(
 
 
 def is_lost_records_error(error: Exception) -> bool:
-    """Whether Spark says that records are gone which it was to read. A broker that restarts may say so for a while of a
-    topic that it has."""
+    """Whether Spark reports that records are gone that it must read. A broker that restarts may wrongly report it for a
+    while."""
     return _LOST.search(str(error)) is not None
 
 
@@ -208,11 +207,11 @@ _WRITING: Final = re.compile(
     r"InvalidRequiredAcks|ProducerFenced|InvalidProducerEpoch|OutOfOrderSequence|UnknownProducerId)Exception"
     r"|Expiring \d+ record|not present in metadata after"
 )
-"""What only producers say: no line of the program that failed is known, since another thread hears of it."""
+"""Errors that only producers raise. They come from another thread, so the failing call is unknown."""
 
 
 def is_write_error(error: Exception) -> bool:
-    """Whether Spark, which writes by itself, could not."""
+    """Whether Spark's own writer failed."""
     return _WRITING.search(str(error)) is not None
 
 
@@ -232,7 +231,7 @@ _HEADER_LENGTH: Final = re.compile(r"CSV header is not equal to .*\s+Header leng
 
 
 def _plain_message(message: str) -> str:
-    """The first line that says something, without the names of Java classes; of a traceback of Python, the last.
+    """The first meaningful line, without names of Java classes; of a Python traceback, the last line.
 
     Of a function of ours, only what it says itself.
     """

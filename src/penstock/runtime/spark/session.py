@@ -1,4 +1,4 @@
-"""The Spark session: one JVM, ours alone, silent on the terminal, and gone when we are."""
+"""The Spark session: one JVM of our own, silent on the terminal, which ends with us."""
 
 import logging
 import os
@@ -214,7 +214,7 @@ def _start_session(conf: SparkConf, jvm: Jvm, log: Path) -> SparkSession:
 
 @contextmanager
 def _defer_signals() -> Iterator[None]:
-    """Signals that would end the process are kept until the block is done."""
+    """Defer signals that would end the process until the block is done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Models as functions of a Spark session: read once, checked against the SQL, sent to the executors."""
+"""Register ML models as functions of a Spark session: read once, checked against the SQL, sent to the executors."""
 
 import hashlib
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class _LoadedModel:
 
 
 class MlFunctions:
-    """The functions that ask models, for the sessions of one run."""
+    """The functions of models, for the sessions of one run."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self._root = root
@@ -39,7 +39,7 @@ class MlFunctions:
         self._models: dict[str, _LoadedModel] = {}
 
     def register(self, asked: Sequence[AskedModel], session: SparkSession) -> None:
-        """Make the functions known to a session."""
+        """Register the functions with a session."""
         for model in asked:
             opened = self._open(model)
             declared = DataType.fromDDL(model.answer) if model.answer else None
@@ -50,7 +50,7 @@ class MlFunctions:
             session.udf.register(model.function, _function(recipe, opened.bytes))
 
     def check(self, rows: DataFrame, asked: Sequence[AskedModel]) -> None:
-        """Refuse a query that gives a model something else than it takes."""
+        """Refuse a query whose arguments do not fit its models."""
         models = {model.function: model for model in asked}
         for function, arguments in python_calls(rows):
             if (model := models.get(function)) is not None:
@@ -88,4 +88,4 @@ def _function(recipe: Recipe, model: Broadcast[bytes]) -> Any:
     def score_batch(*columns: pa.Array) -> pa.Array:
         return score(recipe, lambda: model.value, columns)
 
-    return arrow_udf(score_batch, recipe.answer.type)  # type: ignore[call-overload]  # its kind is told by the hints
+    return arrow_udf(score_batch, recipe.answer.type)  # type: ignore[call-overload]  # its kind follows from the hints
