@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from penstock.clients.clickhouse.client import ClickHouse
 from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
-from penstock.clients.clusters import Cluster, Clusters
+from penstock.clients.clusters import Cluster
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.postgres.server import PostgresServer
@@ -26,7 +26,7 @@ from penstock.connectors.registry import find_sink
 from penstock.dev import postgres as dev_postgres
 from penstock.testing import memory
 from penstock.testing.contract import Service, SinkContract
-from tests.contract.services import MortalClickHouse, MortalEndpoint, MortalKafka, MortalPostgres
+from tests.contract.services import Mortal, MortalClickHouse, MortalEndpoint, MortalKafka, MortalPostgres
 from tests.endpoint import endpoint
 from tests.services import clickhouse, kafka
 
@@ -39,7 +39,7 @@ class World:
 
     folder: Path
     spark: SparkSession
-    service: Callable[[str], Any]
+    service: Callable[[type[Mortal]], Any]
 
     def contract(
         self,
@@ -57,11 +57,10 @@ def parsed(text: str) -> Row:
     return found
 
 
-def made(type_name: str, clusters: Clusters | None = None, **settings: Any) -> Sink:
+def made(type_name: str, **settings: Any) -> Any:
     model = find_sink(type_name)
     assert model is not None
-    sink = model.model_validate({"from": "rows", **settings})
-    return sink if clusters is None else sink.with_clusters(clusters)
+    return model.model_validate({"from": "rows", **settings})
 
 
 # Without a service
@@ -151,7 +150,7 @@ class Database:
 
 @contextmanager
 def database(world: World) -> Iterator[Database]:
-    found = Database(world.service("postgres"), f"c{uuid.uuid4().hex[:8]}")
+    found = Database(world.service(MortalPostgres), f"c{uuid.uuid4().hex[:8]}")
     yield found
     found.ask(f"DROP SCHEMA IF EXISTS {found.schema} CASCADE")
 
@@ -159,7 +158,7 @@ def database(world: World) -> Iterator[Database]:
 @contextmanager
 def postgres(world: World, key: str = "id") -> Iterator[SinkContract]:
     with database(world) as db:
-        sink = made("postgres", Clusters(postgres=db.server), schema=db.schema, table="t", primary_key=key)
+        sink = made("postgres", schema=db.schema, table="t", primary_key=key).with_server(db.server)
         yield world.contract(sink, lambda: db.rows("t"), db.service)
 
 
@@ -169,14 +168,13 @@ def postgres_aggregate(world: World) -> Iterator[SinkContract]:
     with database(world) as db:
         sink = made(
             "postgres_aggregate",
-            Clusters(postgres=db.server),
             schema=db.schema,
             landing_table="t",
             agg_table="sums",
             primary_key="id",
             group_by={"id": {}},
             aggregate={"n": {"fn": "count"}},
-        )
+        ).with_server(db.server)
         yield world.contract(
             sink,
             lambda: db.rows("t"),
@@ -200,7 +198,7 @@ def jdbc(world: World) -> Iterator[SinkContract]:
 
 @contextmanager
 def click_house(world: World) -> Iterator[SinkContract]:
-    service: MortalClickHouse = world.service("clickhouse")
+    service: MortalClickHouse = world.service(MortalClickHouse)
     name = f"c_{uuid.uuid4().hex[:12]}"
     clickhouse.client(service.url).command(f"CREATE DATABASE {name}")
     server = ClickHouse(service.url, database=name, timeout_secs=3)
@@ -213,7 +211,7 @@ def click_house(world: World) -> Iterator[SinkContract]:
         raw = "REPLACE (concat('\\\\x', hex(raw)) AS raw)" if "raw" in columns else ""
         return list(client.query(f"SELECT * {raw} FROM t").named_results())
 
-    sink = made("clickhouse", Clusters(clickhouse_sink=Target(server)), table="t", primary_key="id")
+    sink = made("clickhouse", table="t", primary_key="id").with_target(Target(server))
     yield world.contract(sink, rows, service)
     clickhouse.client(service.url).command(f"DROP DATABASE {name}")
 
@@ -234,7 +232,7 @@ IMPATIENT: Mapping[str, str] = {
 
 @contextmanager
 def kafka_topic(world: World) -> Iterator[SinkContract]:
-    service: MortalKafka = world.service("kafka")
+    service: MortalKafka = world.service(MortalKafka)
     cluster = KafkaCluster(f"127.0.0.1:{service.port}")
     name = kafka.new_topic()
     KafkaAdmin(cluster).create(name, 2, 1, {})
@@ -242,14 +240,14 @@ def kafka_topic(world: World) -> Iterator[SinkContract]:
     def rows() -> list[Row]:
         return [parsed(record.value.decode()) for record in kafka.consume(cluster, name) if record.value is not None]
 
-    written = Clusters(sink=Cluster(replace(cluster, config=IMPATIENT)))
-    yield world.contract(made("kafka", written, topic=name, data_format="json", primary_key="id"), rows, service)
+    sink = made("kafka", topic=name, data_format="json", primary_key="id")
+    yield world.contract(sink.with_cluster(Cluster(replace(cluster, config=IMPATIENT))), rows, service)
 
 
 @contextmanager
 def webhook(world: World) -> Iterator[SinkContract]:
     with endpoint() as server:
-        sink = made("webhook", Clusters(), url=server.url, timeout="5s", retry_for="1s")
+        sink = made("webhook", url=server.url, timeout="5s", retry_for="1s")
         rows = lambda: [row for request in list(server.taken) for row in parsed(request.body.decode())]  # noqa: E731
         yield world.contract(sink, rows, MortalEndpoint(server))
 

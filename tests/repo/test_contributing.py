@@ -21,7 +21,7 @@ def test_the_worked_connector_writes_rows(tmp_path: Path, spark: SparkSession) -
     module.TextFileSink.model_rebuild(_types_namespace=module.__dict__)
     sink = module.TextFileSink(from_="rows", path="out.txt").with_root(tmp_path)
     rows = spark.createDataFrame([(1,), (2,)], "id BIGINT")
-    assert sink.write(rows, BatchRef("q", "sink.out", "c", 0, ())) == 2
+    assert sink.write(rows, BatchRef("q", "sink.out", "c", 0, ())).rows == 2
     lines = (tmp_path / "out.txt").read_text().splitlines()
     assert sorted(json.loads(line)["id"] for line in lines) == [1, 2]
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.manifest.model import QuerySpec, Step
-from penstock.runtime.query.dataframes import filter_rows
+from penstock.runtime.query.input_rows import filter_rows
 from penstock.sql.pushdown.shared_predicate import shared_condition
 
 

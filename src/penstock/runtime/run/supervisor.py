@@ -253,7 +253,7 @@ class Run:
                 self.board.end_query(live.spec.name, "finished")
                 return
         try:
-            if error is None or self._outside.resolve_schema(str(error)) or self._launcher.try_fallback(live, error):
+            if error is None or self._outside.resolve_schema(error) or self._launcher.try_fallback(live, error):
                 self._start(live.spec, drain=live.drain)
                 return
             failure = self._failure(live, error)
@@ -320,7 +320,7 @@ class Run:
             except (*SPARK_ERRORS, ConnectionError) as error:
                 if is_spark_gone(error) or not isinstance(error, SPARK_ERRORS):
                     raise spark_lost_error() from error
-                if not self._outside.resolve_schema(str(error)):
+                if not self._outside.resolve_schema(error):
                     raise failure_of(error) from error
 
 
