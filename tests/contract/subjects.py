@@ -4,7 +4,7 @@ import io
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 import pyarrow.parquet as pq
+import redis
 from pyspark.sql import SparkSession
 
 from penstock.clients.clickhouse.client import ClickHouse
@@ -24,6 +25,7 @@ from penstock.clients.postgres.server import PostgresServer
 from penstock.connectors.contract import Sink
 from penstock.connectors.registry import find_sink
 from penstock.dev import postgres as dev_postgres
+from penstock.dev import processes
 from penstock.testing import memory
 from penstock.testing.contract import Service, SinkContract
 from tests.contract.services import Mortal, MortalClickHouse, MortalEndpoint, MortalKafka, MortalPostgres
@@ -258,6 +260,36 @@ def keyless_postgres(world: World) -> Iterator[SinkContract]:
         yield found
 
 
+class MortalRedis(Mortal):
+    """A server that writes every change to its disk before it answers."""
+
+    def up(self) -> None:
+        keeping = ("--dir", self.home, "--appendonly", "yes", "--appendfsync", "always", "--save", "")
+        command = ("redis-server", "--bind", "127.0.0.1", "--port", str(self.port), *keeping)
+        processes.start("redis", self.home, command, {}, self._is_ready)
+
+    def _is_ready(self) -> bool:
+        with redis.Redis(port=self.port) as client, suppress(redis.ConnectionError):
+            return bool(client.ping())
+        return False
+
+
+@contextmanager
+def redis_hashes(world: World) -> Iterator[SinkContract]:
+    service: MortalRedis = world.service(MortalRedis)
+    prefix = f"c{uuid.uuid4().hex[:8]}"
+    address = {"url": f"redis://127.0.0.1:{service.port}", "key_prefix": prefix, "timeout": "3s"}
+    sink = made("redis", primary_key="id", **address)
+
+    def rows() -> list[Row]:
+        with redis.Redis(port=service.port, decode_responses=True) as client:
+            found: list[Any] = [client.hgetall(key) for key in client.scan_iter(f"{prefix}:*")]
+        return [{**row, "id": int(row["id"])} for row in found]
+
+    yield world.contract(sink, rows, service)
+    sink.empty()
+
+
 SUBJECTS = {
     "blackhole": blackhole,
     "clickhouse": click_house,
@@ -269,6 +301,7 @@ SUBJECTS = {
     "postgres without a key": keyless_postgres,
     "postgres_aggregate": postgres_aggregate,
     "print": printed,
+    "redis": redis_hashes,
     "s3-sink": object_store,
     "topic": topic,
     "webhook": webhook,

@@ -42,6 +42,7 @@ BUILT_INS: Final = (
     BuiltIn("sink", "postgres_aggregate", "penstock.connectors.postgres_aggregate", "PostgresAggregateSink"),
     BuiltIn("sink", "memory", "penstock.connectors.memory", "MemorySink"),
     BuiltIn("sink", "print", "penstock.connectors.print", "PrintSink"),
+    BuiltIn("sink", "redis", "penstock.connectors.redis.sink", "RedisSink"),
     BuiltIn("sink", "s3-sink", "penstock.connectors.s3", "S3Sink"),
     BuiltIn("sink", "topic", "penstock.connectors.topic_sink", "TopicSink"),
     BuiltIn("sink", "webhook", "penstock.connectors.webhook", "WebhookSink"),
