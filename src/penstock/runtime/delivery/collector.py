@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 
 from penstock.batch import BatchRef
 from penstock.clients.rows.topic_names import dead_letter_topic
-from penstock.connectors.contract import Source
 from penstock.manifest.model import Input, QuerySpec
 from penstock.runtime.dead_letters import rows as dead_letter_rows
 from penstock.runtime.dead_letters.store import DeadLetterStore
@@ -33,6 +32,7 @@ from penstock.runtime.delivery.rejections import (
     Untimed,
 )
 from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.inputs import QueryInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,15 @@ class DeadLetterCollector:
     """Finds and stores the rejected rows of a query, where its `on_error` asks for that."""
 
     spec: QuerySpec
-    sources: Sequence[Source]
+    inputs: Sequence[QueryInput]
     frames: Frames
     board: ProgressBoard
     errors: DeadLetterStore
 
-    def inputs(self) -> list[tuple[Input, Source]]:
-        return list(zip(self.spec.inputs, self.sources, strict=True))
-
     def reread_input(self, view: str, batch: BatchRead) -> DataFrame | None:
         """Read an input's part of a batch again, at the batch's own time; None if that cannot be done."""
-        entry, source = next(pair for pair in self.inputs() if pair[0].view == view)
-        session = self.frames.session(now_ms=batch.time.began_ms)
-        return source.reread(session, entry.name, batch.parts)
+        found = next(each for each in self.inputs if each.entry.view == view)
+        return found.reread(self.frames.session(now_ms=batch.time.began_ms), batch.parts)
 
     def collect(self, rejection: StreamRejection | InputRejection, batch: BatchRead) -> None:
         """Store what was rejected before it came to an output."""

@@ -68,8 +68,8 @@ class OutputDelivery:
             broken = row_rules.breaking_rows(rows).count()
             if broken and self.on_error == "stop":
                 raise row_rules.rule_failure(rows, output)
-            if self.compute_first and self.trial.sink.can_duplicate:
-                self.trial.sink.rehearse(row_rules.passing_rows(rows), self.trial.ref)
+            if self.compute_first and self.trial.sink.capabilities.duplicates:
+                self.trial.sink.trial(row_rules.passing_rows(rows), self.trial.ref)
             done = self._write(row_rules.passing_rows(rows))
             if broken and self.on_error == "dead_letter":
                 self._keep_rule_breaks(rows, records, broken)
@@ -106,7 +106,7 @@ class OutputDelivery:
         def keep(dead_letters: DataFrame) -> None:
             self.keep(refused, dead_letter_rows.rejected_rows(dead_letters, refused.output.node))
 
-        result = self.trial.sink.deliver(rows, self.trial.ref, keep)
+        result = self.trial.sink.write(rows, self.trial.ref, keep)
         return Delivered(result.rows, Counter({count_label(refused): result.refused}))
 
     def _keep_rule_breaks(self, rows: DataFrame, records: Callable[[], DataFrame | None], broken: int) -> None:

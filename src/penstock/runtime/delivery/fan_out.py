@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.manifest.model import QuerySpec
-from penstock.runtime.query.dataframes import filter_rows
+from penstock.runtime.query.input_rows import filter_rows
 from penstock.spark_internals.frames import release_checkpoint
 from penstock.spark_internals.jvm import is_local
 

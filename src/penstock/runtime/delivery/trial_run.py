@@ -9,12 +9,13 @@ from pyspark.sql import functions as f
 
 from penstock.batch import BatchRef
 from penstock.clients.jvm.udfs.functions import register_row_functions
-from penstock.connectors.contract import Sink, Source
+from penstock.connectors.contract import Sink
 from penstock.manifest.model import Check, QueryOutput, QuerySpec, Step
 from penstock.row_columns import ORDER
 from penstock.runtime.delivery.fan_out import split_streams
 from penstock.runtime.query import row_guards
 from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.inputs import QueryInput
 from penstock.runtime.query.provenance import PLACE, carry_query_column
 from penstock.runtime.query.row_guards import MESSAGE
 from penstock.sql.analyze.fallible_query import find_fallible
@@ -30,7 +31,7 @@ class TrialRun:
 
     frames: Frames
     query: QuerySpec
-    sources: Sequence[Source]
+    inputs: Sequence[QueryInput]
     output: QueryOutput
     sink: Sink
     ref: BatchRef
@@ -41,7 +42,7 @@ class TrialRun:
         return self._run_query(rows, self.query)
 
     def rehearse(self, rows: DataFrame) -> None:
-        self.sink.rehearse(self.compute_output(rows), self.ref)
+        self.sink.trial(self.compute_output(rows), self.ref)
 
     def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
         """Rows that a guard keeps out of the query are not searched for."""
@@ -71,7 +72,7 @@ class TrialRun:
             return None
         try:
             rows = self._run_query(numbered, carried)
-            return self.sink.find_rejected_rows(rows, PLACE, self.ref) if PLACE in rows.columns else None
+            return self.sink.trial(rows, self.ref, PLACE) if PLACE in rows.columns else None
         except AnalysisException:
             return None
 
@@ -79,7 +80,7 @@ class TrialRun:
         session, untimed = rows.sparkSession, self.as_stream is not None
         rows = rows if self.as_stream is None else self.as_stream(rows)
         read = split_streams(rows, [entry.view for entry in query.inputs if not entry.static])
-        views = self.frames.compute_views(query, self.sources, read, session, untimed=untimed)
+        views = self.frames.compute_views(query, self.inputs, read, session, untimed=untimed)
         return self.prepare(views[self.output.view])
 
 

@@ -58,7 +58,7 @@ def drop_origin(rows: DataFrame) -> DataFrame:
 
 
 def count_undecodable(session: SparkSession, query: str, entry: Input, *, alone: bool) -> int:
-    """How many records of the batch under way were kept out. To be asked when the batch is worked through."""
+    """How many records of the batch under way were kept out. To be asked when the batch is processed."""
     if entry.on_error == "stop":
         return 0
     if alone:

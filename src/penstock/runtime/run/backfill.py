@@ -12,11 +12,13 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from penstock.connectors.contract import ReadRequest
 from penstock.connectors.hybrid import MISMATCH_HINT, describe_phase
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Backfill, Input, QuerySpec
 from penstock.runtime.checkpoint.layout import start_offset
-from penstock.runtime.query.dataframes import Frames, columns_of
+from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.input_rows import columns_of
 from penstock.runtime.run.resources import RunResources
 from penstock.sql.types.coercion import mismatches
 from penstock.sql.types.columns import Columns
@@ -88,10 +90,10 @@ class BackfillPhases:
         done = self._finished_phases(entry)
         if done >= len(backfill.phases) and not backfill.is_all:
             return self._topic_input(entry, backfill)
-        wanted = columns_of(self._frames.filling.source(entry.source).peek(session))
+        wanted = columns_of(self._frames.filling.source(entry.source).peek(session, ReadRequest()))
         for at, later in enumerate(backfill.phases[done:], done):
-            read = self._frames.filling.source(later.source).with_columns(wanted)
-            _check_columns(at, later.source, columns_of(read.peek(session)), wanted)
+            read = self._frames.filling.source(later.source).peek(session, ReadRequest(columns=wanted))
+            _check_columns(at, later.source, columns_of(read), wanted)
         phase = backfill.phases[min(done, len(backfill.phases) - 1)]
         types = {column.name: str(column.type) for column in wanted}
         said = {"name": phase.name, "source": phase.source, "cast_to": types, "condition": None, "backfill": None}

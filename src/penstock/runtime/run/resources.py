@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from penstock.clients.clickhouse.offset_table import next_offsets
+from penstock.clients.clickhouse.settings_server import source_server
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin, TopicState
 from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.registry.schema_cache import SchemaArrived
 from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed
 from penstock.manifest.model import Backfill, Input, QuerySpec
@@ -28,6 +30,7 @@ from penstock.runtime.checkpoint.offset_commit import (
 )
 from penstock.runtime.checkpoint.topic_ids import note_ids, noted_ids, recreated_topics, topics_of
 from penstock.runtime.dead_letters.store import DeadLetterStore, DirectoryDeadLetters, KafkaDeadLetters
+from penstock.runtime.spark.errors import unknown_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +214,8 @@ class RunResources:
 
     def _table_offsets(self, written: Mapping[str, Any]) -> dict[int, int]:
         """The offsets behind the phases, from a table."""
-        assert self._clusters.clickhouse_source is not None
         table = OffsetTable.model_validate(resolve_variables(dict(written), self._environ)[0])
-        return next_offsets(self._clusters.clickhouse_source.server, table.model_dump())
+        return next_offsets(source_server(self._clusters.settings).server, table.model_dump())
 
     def check_start_offsets(self, spec: QuerySpec, checkpoint: Path, topic: str, begins: Mapping[int, int]) -> None:
         """Refuse to begin where records are gone that were to be read."""
@@ -278,8 +280,8 @@ class RunResources:
             found.setdefault(topic, {})[number] = at
         return found
 
-    def resolve_schema(self, failure: str) -> bool:
-        return self._clusters.resolve_schema(failure)
+    def resolve_schema(self, failure: Exception) -> bool:
+        return resolve_schema(self._clusters, failure)
 
     def ask_for_schemas(self) -> None:
         """Ask again for schemas that the registry did not have."""
@@ -290,3 +292,9 @@ class RunResources:
         for committer in self._committers.values():
             committer.close()
         self._committers.clear()
+
+
+def resolve_schema(clusters: Clusters, failure: Exception) -> bool:
+    """Whether a query failed for lack of a schema that is known, or known to be missing, from here on."""
+    number = unknown_schema(failure)
+    return isinstance(failure, SchemaArrived) or (number is not None and clusters.resolve_schema(number))

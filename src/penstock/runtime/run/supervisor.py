@@ -248,7 +248,7 @@ class Run:
                 self.board.end_query(live.spec.name, "finished")
                 return
         try:
-            if error is None or self._outside.resolve_schema(str(error)) or self._launcher.try_fallback(live, error):
+            if error is None or self._outside.resolve_schema(error) or self._launcher.try_fallback(live, error):
                 self._start(live.spec, drain=live.drain)
                 return
             failure = self._failure(live, error)

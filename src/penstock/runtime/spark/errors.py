@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from penstock.clients.kafka.confluent_wire import UNKNOWN_SCHEMA
 from penstock.clients.kafka.decode import FAULTS
 from penstock.codes import CODES
 from penstock.errors import PenstockError, QueryFailed, ServiceError
@@ -176,6 +177,17 @@ def is_input_error(error: Exception) -> bool:
     return is_row_error(error) or failure_of(error).code in FAULTS
 
 
+def unknown_schema(error: Exception) -> int | None:
+    """The number of the schema for lack of which a query failed, if it did.
+
+    The records of a batch fail on executors, inside generated code (`confluent_wire.request_schema`). Spark gives back
+    nothing of `raise_error` but its text, so the number travels in it, and this is the one place that reads it.
+    """
+    found = _UNKNOWN_SCHEMA.search(str(error)) if isinstance(error, SPARK_ERRORS) else None
+    return int(found[1], 16) if found else None
+
+
+_UNKNOWN_SCHEMA: Final = re.compile(re.escape(UNKNOWN_SCHEMA) + "([0-9A-F]{8})")
 _STATE: Final = re.compile(r"SQLSTATE: (\w+)")
 _TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
 
