@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.clients.jvm.compile_java import load_class
+from penstock.clients.jvm.compile_java import load_classes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import Column
 
-_PACKAGE: Final = "penstock.clients.jvm.udfs"
+_PACKAGE: Final = "penstock.clients.jvm.json"
 
 
 def checked_json(value: Column, schema: str, *, registry: bool = False, envelope: bool = False) -> Column:
@@ -80,7 +80,7 @@ def line_number(file: Column, before: int) -> Column:
 def _class(name: str) -> Any:
     """A class of ours on the JVM. By its whole name, because py4j would ask the JVM for each part of it."""
     context = _context()
-    load_class(context, _PACKAGE, name)
+    load_classes(context, _PACKAGE)
     return getattr(context._jvm, f"penstock.{name}")
 
 
