@@ -37,10 +37,10 @@ from penstock.sql.analyze.used_columns import ColumnNames
 from penstock.sql.lint.gate import check_expression, check_statement
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.pushdown.referenced_columns import referenced_names
-from penstock.sql.rewrite.int256 import rewrite_wide, rewrite_wide_condition
+from penstock.sql.rewrite.int256 import rewrite_int256, rewrite_int256_condition
 from penstock.sql.stateful.stages import ORDERED
 from penstock.sql.types.columns import Column, Columns
-from penstock.sql.types.int256 import has_wide_mention
+from penstock.sql.types.int256 import mentions_int256
 
 
 class Frames:
@@ -307,23 +307,23 @@ def _check_sql(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> 
 
 
 def _rewrite_int256(sql: str, query: QuerySpec, session: SparkSession) -> str:
-    """SQL that Spark understands, of SQL that may have to do with wide numbers."""
+    """SQL that Spark understands, of SQL that may have to do with 256-bit numbers."""
     views = [
         view for view in (part.view for part in (*query.inputs, *query.steps)) if quote_spark_identifier(view) in sql
     ]
     tables = {view: session.table(quote_spark_identifier(view)) for view in views}
-    if not has_wide_mention(sql) and not any(map(has_int256, tables.values())):
+    if not mentions_int256(sql) and not any(map(has_int256, tables.values())):
         return sql
     register_int256(session)
-    return rewrite_wide(sql, tuple((view, columns_of(table)) for view, table in tables.items()))
+    return rewrite_int256(sql, tuple((view, columns_of(table)) for view, table in tables.items()))
 
 
 def filter_rows(frame: DataFrame, condition: str) -> DataFrame:
     """The rows that meet a condition of SQL."""
     register_row_functions(frame.sparkSession, condition)
-    if has_wide_mention(condition) or has_int256(frame):
+    if mentions_int256(condition) or has_int256(frame):
         register_int256(frame.sparkSession)
-        condition = rewrite_wide_condition(condition, columns_of(frame))
+        condition = rewrite_int256_condition(condition, columns_of(frame))
     return frame.where(check_expression(condition))
 
 

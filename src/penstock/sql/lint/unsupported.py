@@ -14,7 +14,7 @@ from penstock.sql.catalog.function_names import called_name, is_aggregate, writt
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, offset_of, start_of
 from penstock.sql.types.columns import wrong_digits
-from penstock.sql.types.wide_decimals import MOST_DIGITS
+from penstock.sql.types.long_decimals import MOST_DIGITS
 
 _DECIMAL_DIGITS: Final = 38
 

@@ -13,8 +13,8 @@ from penstock.sql.parse.query import Problem, Query, start_of
 from penstock.sql.rewrite.pipeline_datetime import PARTS, extract_template, interval_micros
 from penstock.sql.types.arrow_types import arrow_type
 from penstock.sql.types.columns import SPARK_HAS
-from penstock.sql.types.int256 import wide_type
-from penstock.sql.types.wide_decimals import MOST_DIGITS
+from penstock.sql.types.int256 import int256_type
+from penstock.sql.types.long_decimals import MOST_DIGITS
 
 
 def find_pipeline_misuses(query: Query) -> Iterator[Problem]:
@@ -65,7 +65,7 @@ _WAYS: Final = {
 def _check_cast(cast: exp.Cast) -> Iterator[Problem]:
     for kind in cast.to.find_all(exp.DataType):
         written = kind.this is exp.DType.INTERVAL and isinstance(cast.this, exp.Literal)
-        if kind.this not in SPARK_HAS and not written and wide_type(kind) is None:
+        if kind.this not in SPARK_HAS and not written and int256_type(kind) is None:
             text = f"Spark has no type {kind.sql(PIPELINE)}"
             yield Problem("sql-argument", text, start_of(cast), _WAYS.get(kind.this, "write STRING"), "CAST")
             return

@@ -18,12 +18,9 @@ import org.apache.spark.sql.types.DataTypes;
  * digits in pairs, one more than each pair in a byte. It is 0.DIGITS times ten to the exponent, without zeros at either end.
  * A negative one is 40, the same bytes inverted, and FF. A null makes a null. What does not fit is an error whose text has a
  * state of SQL for data exceptions, so that it is known to be about one row.
- *
- * It is compiled by the Janino that comes with Spark, which knows Java without generics and lambdas.
  */
-public final class WideDecimals {
+public final class LongDecimals {
     static final int MOST_DIGITS = 1000;
-    static final int LONGEST_TEXT = 100;
     static final int BIAS = 0x8000;
     static final byte NEGATIVE = (byte) 0x40;
     static final byte ZERO = (byte) 0x80;
@@ -33,9 +30,8 @@ public final class WideDecimals {
     static final int SUB = 1;
     static final int MUL = 2;
     static final int MOD = 3;
-    static final String[] SIGNS = {"+", "-", "*", "%"};
 
-    private WideDecimals() {}
+    private LongDecimals() {}
 
     public static void register(SparkSession session) {
         UDFRegistration functions = session.udf();
@@ -52,14 +48,6 @@ public final class WideDecimals {
         functions.register("penstock_dec_whole", (UDF1) new Whole(), DataTypes.StringType);
         functions.register("penstock_dec_bytes", (UDF2) new TwosComplement(), DataTypes.BinaryType);
         functions.register("penstock_dec_from_bytes", (UDF2) new FromTwosComplement(), DataTypes.BinaryType);
-    }
-
-    static RuntimeException wrong(String why, String state) {
-        return new ArithmeticException("[WIDE_NUMBER] " + why + ". SQLSTATE: " + state);
-    }
-
-    static String shown(String text) {
-        return text.length() <= LONGEST_TEXT ? text : text.substring(0, LONGEST_TEXT) + "…";
     }
 
     static BigDecimal decoded(Object value) {
@@ -88,7 +76,7 @@ public final class WideDecimals {
         int exponent = plain.precision() - plain.scale();
         int digits = plain.scale() > 0 ? Math.max(plain.precision(), plain.scale()) : exponent;
         if (digits > MOST_DIGITS) {
-            throw wrong(shown(value.toString()) + " has more than " + MOST_DIGITS + " digits", "22003");
+            throw Numbers.wrong(Numbers.shown(value.toString()) + " has more than " + MOST_DIGITS + " digits", "22003");
         }
         String text = plain.unscaledValue().toString();
         boolean negative = value.signum() < 0;
@@ -125,10 +113,10 @@ public final class WideDecimals {
             }
         }
         if (digits == 0 || points > 1) {
-            throw wrong("'" + shown(text) + "' is no number", "22018");
+            throw Numbers.wrong("'" + Numbers.shown(text) + "' is no number", "22018");
         }
         if (digits > 4 * MOST_DIGITS) {
-            throw wrong(shown(text) + " has more than " + MOST_DIGITS + " digits", "22003");
+            throw Numbers.wrong(Numbers.shown(text) + " has more than " + MOST_DIGITS + " digits", "22003");
         }
         return new BigDecimal(text);
     }
@@ -155,7 +143,7 @@ public final class WideDecimals {
                     return encoded(one.multiply(other));
                 default:
                     if (other.signum() == 0) {
-                        throw wrong(shown(one.toPlainString()) + " % 0: a division by zero", "22012");
+                        throw Numbers.divisionByZero(one.toPlainString(), "%");
                     }
                     return encoded(one.remainder(other));
             }
@@ -171,7 +159,7 @@ public final class WideDecimals {
             BigDecimal one = decoded(left);
             BigDecimal other = decoded(right);
             if (other.signum() == 0) {
-                throw wrong(shown(one.toPlainString()) + " / 0: a division by zero", "22012");
+                throw Numbers.divisionByZero(one.toPlainString(), "/");
             }
             return encoded(one.divide(other, ((Integer) scale).intValue(), RoundingMode.HALF_UP));
         }
@@ -224,7 +212,7 @@ public final class WideDecimals {
             BigDecimal found = decoded(value).setScale(behind, RoundingMode.HALF_UP);
             if (found.precision() > digits) {
                 String kind = "DECIMAL(" + digits + ", " + behind + ")";
-                throw wrong(shown(found.toPlainString()) + " does not fit into " + kind, "22003");
+                throw Numbers.wrong(Numbers.shown(found.toPlainString()) + " does not fit into " + kind, "22003");
             }
             return encoded(found);
         }
@@ -235,7 +223,7 @@ public final class WideDecimals {
         try {
             return found.setScale(((Integer) scale).intValue());
         } catch (ArithmeticException inexact) {
-            throw wrong(shown(found.toPlainString()) + " has more than " + scale + " digits behind the point", "22003");
+            throw Numbers.wrong(Numbers.shown(found.toPlainString()) + " has more than " + scale + " digits behind the point", "22003");
         }
     }
 
@@ -264,9 +252,7 @@ public final class WideDecimals {
             if (value == null) {
                 return null;
             }
-            byte[] bytes = (byte[]) value;
-            BigInteger unscaled = bytes.length == 0 ? BigInteger.ZERO : new BigInteger(bytes);
-            return encoded(new BigDecimal(unscaled, ((Integer) scale).intValue()));
+            return encoded(new BigDecimal(Numbers.unscaled(value), ((Integer) scale).intValue()));
         }
     }
 }

@@ -15,12 +15,9 @@ import org.apache.spark.sql.types.DataTypes;
  * A number is 32 bytes whose order, byte by byte, is that of the numbers: Spark compares them itself. Unsigned ones are
  * big-endian; signed ones have 2^255 added. A null makes a null. What does not fit is an error whose text has a state of
  * SQL for data exceptions, so that it is known to be about one row.
- *
- * It is compiled by the Janino that comes with Spark, which knows Java without generics and lambdas.
  */
-public final class WideNumbers {
+public final class Int256 {
     static final int WIDTH = 32;
-    static final int LONGEST_TEXT = 100;
     static final BigInteger HALF = BigInteger.ONE.shiftLeft(255);
     static final BigInteger MOST_LONG = BigInteger.valueOf(Long.MAX_VALUE);
     static final BigInteger LEAST_LONG = BigInteger.valueOf(Long.MIN_VALUE);
@@ -32,7 +29,7 @@ public final class WideNumbers {
     static final int MOD = 4;
     static final String[] SIGNS = {"+", "-", "*", "/", "%"};
 
-    private WideNumbers() {}
+    private Int256() {}
 
     public static void register(SparkSession session) {
         UDFRegistration functions = session.udf();
@@ -70,10 +67,6 @@ public final class WideNumbers {
         return signed ? "INT256" : "UINT256";
     }
 
-    static RuntimeException wrong(String why, String state) {
-        return new ArithmeticException("[WIDE_NUMBER] " + why + ". SQLSTATE: " + state);
-    }
-
     static BigInteger decoded(Object value, boolean signed) {
         BigInteger whole = new BigInteger(1, (byte[]) value);
         return signed ? whole.subtract(HALF) : whole;
@@ -97,13 +90,9 @@ public final class WideNumbers {
 
     static byte[] checked(BigInteger value, boolean signed) {
         if (!fits(value, signed)) {
-            throw wrong(shown(value.toString()) + " does not fit into " + name(signed), "22003");
+            throw Numbers.wrong(Numbers.shown(value.toString()) + " does not fit into " + name(signed), "22003");
         }
         return encoded(value, signed);
-    }
-
-    static String shown(String text) {
-        return text.length() <= LONGEST_TEXT ? text : text.substring(0, LONGEST_TEXT) + "…";
     }
 
     static BigInteger parsed(String text, boolean signed) {
@@ -115,13 +104,13 @@ public final class WideNumbers {
             sound = letter >= '0' && letter <= '9';
         }
         if (!sound) {
-            throw wrong("'" + shown(text) + "' is no whole number", "22018");
+            throw Numbers.wrong("'" + Numbers.shown(text) + "' is no whole number", "22018");
         }
         while (length - begin > 1 && text.charAt(begin) == '0') {
             begin++;
         }
         if (length - begin > 78) {
-            throw wrong(shown(text) + " does not fit into " + name(signed), "22003");
+            throw Numbers.wrong(Numbers.shown(text) + " does not fit into " + name(signed), "22003");
         }
         BigInteger found = new BigInteger(text.substring(begin));
         return text.charAt(0) == '-' ? found.negate() : found;
@@ -143,11 +132,11 @@ public final class WideNumbers {
             BigInteger one = decoded(left, signed);
             BigInteger other = decoded(right, signed);
             if (operator >= DIV && other.signum() == 0) {
-                throw wrong(one + " " + SIGNS[operator] + " 0: a division by zero", "22012");
+                throw Numbers.divisionByZero(one.toString(), SIGNS[operator]);
             }
             BigInteger found = computed(one, other);
             if (!fits(found, signed)) {
-                throw wrong(
+                throw Numbers.wrong(
                     one + " " + SIGNS[operator] + " " + other + " does not fit into " + name(signed), "22003");
             }
             return encoded(found, signed);
@@ -208,9 +197,9 @@ public final class WideNumbers {
             if (value instanceof byte[]) {
                 byte[] bytes = (byte[]) value;
                 if (bytes.length > WIDTH) {
-                    throw wrong(bytes.length + " bytes do not fit into " + name(signed), "22003");
+                    throw Numbers.wrong(bytes.length + " bytes do not fit into " + name(signed), "22003");
                 }
-                return bytes.length == 0 ? BigInteger.ZERO : signed ? new BigInteger(bytes) : new BigInteger(1, bytes);
+                return signed ? Numbers.unscaled(bytes) : new BigInteger(1, bytes);
             }
             if (value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte) {
                 return BigInteger.valueOf(((Number) value).longValue());
@@ -219,7 +208,7 @@ public final class WideNumbers {
                 try {
                     return ((BigDecimal) value).toBigIntegerExact();
                 } catch (ArithmeticException inexact) {
-                    throw wrong(value + " is no whole number", "22018");
+                    throw Numbers.wrong(value + " is no whole number", "22018");
                 }
             }
             throw new IllegalArgumentException(
@@ -265,7 +254,7 @@ public final class WideNumbers {
             }
             BigInteger found = decoded(value, signed);
             if (found.compareTo(MOST_LONG) > 0 || found.compareTo(LEAST_LONG) < 0) {
-                throw wrong(found + " does not fit into BIGINT", "22003");
+                throw Numbers.wrong(found + " does not fit into BIGINT", "22003");
             }
             return Long.valueOf(found.longValue());
         }
@@ -295,8 +284,7 @@ public final class WideNumbers {
             if (value == null) {
                 return null;
             }
-            byte[] bytes = (byte[]) value;
-            return checked(bytes.length == 0 ? BigInteger.ZERO : new BigInteger(bytes), signed);
+            return checked(Numbers.unscaled(value), signed);
         }
     }
 
@@ -306,9 +294,7 @@ public final class WideNumbers {
             if (value == null) {
                 return null;
             }
-            byte[] bytes = (byte[]) value;
-            BigInteger unscaled = bytes.length == 0 ? BigInteger.ZERO : new BigInteger(bytes);
-            return new BigDecimal(unscaled, ((Integer) scale).intValue()).toPlainString();
+            return new BigDecimal(Numbers.unscaled(value), ((Integer) scale).intValue()).toPlainString();
         }
     }
 }
