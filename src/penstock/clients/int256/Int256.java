@@ -27,6 +27,14 @@ public final class Int256 {
     static final int MUL = 2;
     static final int DIV = 3;
     static final int MOD = 4;
+    static final int NEG = 5;
+    static final int ABS = 6;
+    static final int MAKE = 7;
+    static final int OTHER_SIGN = 8;
+    static final int TEXT = 9;
+    static final int NARROW = 10;
+    static final int BYTES = 11;
+    static final int FROM_BYTES = 12;
     static final String[] SIGNS = {"+", "-", "*", "/", "%"};
 
     private Int256() {}
@@ -34,33 +42,28 @@ public final class Int256 {
     public static void register(SparkSession session) {
         UDFRegistration functions = session.udf();
         String[] words = {"add", "sub", "mul", "div", "mod"};
-        for (int operator = ADD; operator <= MOD; operator++) {
-            register(functions, "penstock_u256_" + words[operator], new Arithmetic(operator, false));
-            register(functions, "penstock_i256_" + words[operator], new Arithmetic(operator, true));
+        register(functions, "penstock_i256_neg", NEG, true, DataTypes.BinaryType);
+        register(functions, "penstock_i256_abs", ABS, true, DataTypes.BinaryType);
+        register(functions, "penstock_u256_as_i256", OTHER_SIGN, false, DataTypes.BinaryType);
+        register(functions, "penstock_i256_as_u256", OTHER_SIGN, true, DataTypes.BinaryType);
+        for (int place = 0; place < 2; place++) {
+            boolean signed = place == 1;
+            String type = signed ? "i256" : "u256";
+            register(functions, "penstock_to_" + type, MAKE, signed, DataTypes.BinaryType);
+            register(functions, "penstock_" + type + "_text", TEXT, signed, DataTypes.StringType);
+            register(functions, "penstock_" + type + "_long", NARROW, signed, DataTypes.LongType);
+            register(functions, "penstock_" + type + "_bytes", BYTES, signed, DataTypes.BinaryType);
+            register(functions, "penstock_" + type + "_from_bytes", FROM_BYTES, signed, DataTypes.BinaryType);
+            for (int operator = ADD; operator <= MOD; operator++) {
+                UDF2 function = new Arithmetic(operator, signed);
+                functions.register("penstock_" + type + "_" + words[operator], function, DataTypes.BinaryType);
+            }
         }
-        register(functions, "penstock_i256_neg", new Sign(false), DataTypes.BinaryType);
-        register(functions, "penstock_i256_abs", new Sign(true), DataTypes.BinaryType);
-        register(functions, "penstock_to_u256", new Made(false), DataTypes.BinaryType);
-        register(functions, "penstock_to_i256", new Made(true), DataTypes.BinaryType);
-        register(functions, "penstock_u256_as_i256", new Turned(false), DataTypes.BinaryType);
-        register(functions, "penstock_i256_as_u256", new Turned(true), DataTypes.BinaryType);
-        register(functions, "penstock_u256_text", new Text(false), DataTypes.StringType);
-        register(functions, "penstock_i256_text", new Text(true), DataTypes.StringType);
-        register(functions, "penstock_u256_long", new Narrow(false), DataTypes.LongType);
-        register(functions, "penstock_i256_long", new Narrow(true), DataTypes.LongType);
-        register(functions, "penstock_u256_bytes", new TwosComplement(false), DataTypes.BinaryType);
-        register(functions, "penstock_i256_bytes", new TwosComplement(true), DataTypes.BinaryType);
-        register(functions, "penstock_u256_from_bytes", new FromTwosComplement(false), DataTypes.BinaryType);
-        register(functions, "penstock_i256_from_bytes", new FromTwosComplement(true), DataTypes.BinaryType);
         functions.register("penstock_decimal_text", (UDF2) new DecimalText(), DataTypes.StringType);
     }
 
-    private static void register(UDFRegistration functions, String name, UDF1 function, DataType answer) {
-        functions.register(name, function, answer);
-    }
-
-    private static void register(UDFRegistration functions, String name, UDF2 function) {
-        functions.register(name, function, DataTypes.BinaryType);
+    private static void register(UDFRegistration functions, String name, int which, boolean signed, DataType answer) {
+        functions.register(name, (UDF1) new Conversion(which, signed), answer);
     }
 
     static String name(boolean signed) {
@@ -158,28 +161,13 @@ public final class Int256 {
         }
     }
 
-    /** The other sign, or none. */
-    public static final class Sign implements UDF1 {
-        private final boolean absolute;
-
-        Sign(boolean absolute) {
-            this.absolute = absolute;
-        }
-
-        public Object call(Object value) {
-            if (value == null) {
-                return null;
-            }
-            BigInteger found = decoded(value, true);
-            return checked(absolute ? found.abs() : found.negate(), true);
-        }
-    }
-
-    /** A number of anything that is a whole one: texts, integers, decimals, and big-endian bytes. */
-    public static final class Made implements UDF1 {
+    /** One of the functions over a single value. */
+    public static final class Conversion implements UDF1 {
+        private final int which;
         private final boolean signed;
 
-        Made(boolean signed) {
+        Conversion(int which, boolean signed) {
+            this.which = which;
             this.signed = signed;
         }
 
@@ -187,105 +175,58 @@ public final class Int256 {
             if (value == null) {
                 return null;
             }
-            return checked(whole(value), signed);
-        }
-
-        private BigInteger whole(Object value) {
-            if (value instanceof String) {
-                return parsed((String) value, signed);
+            switch (which) {
+                case NEG:
+                    return checked(decoded(value, signed).negate(), signed);
+                case ABS:
+                    return checked(decoded(value, signed).abs(), signed);
+                case MAKE:
+                    return checked(whole(value, signed), signed);
+                case OTHER_SIGN:
+                    return checked(decoded(value, signed), !signed);
+                case TEXT:
+                    return decoded(value, signed).toString();
+                case NARROW:
+                    return narrow(decoded(value, signed));
+                case BYTES:
+                    return decoded(value, signed).toByteArray();
+                default:
+                    return checked(Numbers.unscaled(value), signed);
             }
-            if (value instanceof byte[]) {
-                byte[] bytes = (byte[]) value;
-                if (bytes.length > WIDTH) {
-                    throw Numbers.wrong(bytes.length + " bytes do not fit into " + name(signed), "22003");
-                }
-                return signed ? Numbers.unscaled(bytes) : new BigInteger(1, bytes);
-            }
-            if (value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte) {
-                return BigInteger.valueOf(((Number) value).longValue());
-            }
-            if (value instanceof BigDecimal) {
-                try {
-                    return ((BigDecimal) value).toBigIntegerExact();
-                } catch (ArithmeticException inexact) {
-                    throw Numbers.wrong(value + " is no whole number", "22018");
-                }
-            }
-            throw new IllegalArgumentException(
-                "a " + name(signed) + " cannot be made of " + value.getClass().getSimpleName());
         }
     }
 
-    /** A number of one kind as one of the other. */
-    public static final class Turned implements UDF1 {
-        private final boolean signed;
-
-        Turned(boolean signed) {
-            this.signed = signed;
+    private static Long narrow(BigInteger value) {
+        if (value.compareTo(MOST_LONG) > 0 || value.compareTo(LEAST_LONG) < 0) {
+            throw Numbers.wrong(value + " does not fit into BIGINT", "22003");
         }
-
-        public Object call(Object value) {
-            return value == null ? null : checked(decoded(value, signed), !signed);
-        }
+        return Long.valueOf(value.longValue());
     }
 
-    public static final class Text implements UDF1 {
-        private final boolean signed;
-
-        Text(boolean signed) {
-            this.signed = signed;
+    /** The integer that a text, an integer, a decimal or big-endian bytes are. */
+    private static BigInteger whole(Object value, boolean signed) {
+        if (value instanceof String) {
+            return parsed((String) value, signed);
         }
-
-        public Object call(Object value) {
-            return value == null ? null : decoded(value, signed).toString();
-        }
-    }
-
-    public static final class Narrow implements UDF1 {
-        private final boolean signed;
-
-        Narrow(boolean signed) {
-            this.signed = signed;
-        }
-
-        public Object call(Object value) {
-            if (value == null) {
-                return null;
+        if (value instanceof byte[]) {
+            byte[] bytes = (byte[]) value;
+            if (bytes.length > WIDTH) {
+                throw Numbers.wrong(bytes.length + " bytes do not fit into " + name(signed), "22003");
             }
-            BigInteger found = decoded(value, signed);
-            if (found.compareTo(MOST_LONG) > 0 || found.compareTo(LEAST_LONG) < 0) {
-                throw Numbers.wrong(found + " does not fit into BIGINT", "22003");
+            return signed ? Numbers.unscaled(bytes) : new BigInteger(1, bytes);
+        }
+        if (value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte) {
+            return BigInteger.valueOf(((Number) value).longValue());
+        }
+        if (value instanceof BigDecimal) {
+            try {
+                return ((BigDecimal) value).toBigIntegerExact();
+            } catch (ArithmeticException inexact) {
+                throw Numbers.wrong(value + " is no whole number", "22018");
             }
-            return Long.valueOf(found.longValue());
         }
-    }
-
-    /** A number as a decimal of Avro has it. */
-    public static final class TwosComplement implements UDF1 {
-        private final boolean signed;
-
-        TwosComplement(boolean signed) {
-            this.signed = signed;
-        }
-
-        public Object call(Object value) {
-            return value == null ? null : decoded(value, signed).toByteArray();
-        }
-    }
-
-    public static final class FromTwosComplement implements UDF1 {
-        private final boolean signed;
-
-        FromTwosComplement(boolean signed) {
-            this.signed = signed;
-        }
-
-        public Object call(Object value) {
-            if (value == null) {
-                return null;
-            }
-            return checked(Numbers.unscaled(value), signed);
-        }
+        throw new IllegalArgumentException(
+            "a " + name(signed) + " cannot be made of " + value.getClass().getSimpleName());
     }
 
     /** The unscaled value of a decimal, in two's complement, and its scale, as text. */

@@ -30,6 +30,15 @@ public final class LongDecimals {
     static final int SUB = 1;
     static final int MUL = 2;
     static final int MOD = 3;
+    static final int DIV = 4;
+    static final int NEG = 5;
+    static final int ABS = 6;
+    static final int MAKE = 7;
+    static final int CAST = 8;
+    static final int TEXT = 9;
+    static final int WHOLE = 10;
+    static final int BYTES = 11;
+    static final int FROM_BYTES = 12;
 
     private LongDecimals() {}
 
@@ -37,17 +46,17 @@ public final class LongDecimals {
         UDFRegistration functions = session.udf();
         String[] words = {"add", "sub", "mul", "mod"};
         for (int operator = ADD; operator <= MOD; operator++) {
-            functions.register("penstock_dec_" + words[operator], (UDF2) new Arithmetic(operator), DataTypes.BinaryType);
+            functions.register("penstock_dec_" + words[operator], (UDF2) new Function(operator), DataTypes.BinaryType);
         }
-        functions.register("penstock_dec_div", (UDF3) new Division(), DataTypes.BinaryType);
-        functions.register("penstock_dec_neg", (UDF1) new Sign(false), DataTypes.BinaryType);
-        functions.register("penstock_dec_abs", (UDF1) new Sign(true), DataTypes.BinaryType);
-        functions.register("penstock_to_dec", (UDF1) new Made(), DataTypes.BinaryType);
-        functions.register("penstock_dec_cast", (UDF3) new Rounded(), DataTypes.BinaryType);
-        functions.register("penstock_dec_text", (UDF2) new Text(), DataTypes.StringType);
-        functions.register("penstock_dec_whole", (UDF1) new Whole(), DataTypes.StringType);
-        functions.register("penstock_dec_bytes", (UDF2) new TwosComplement(), DataTypes.BinaryType);
-        functions.register("penstock_dec_from_bytes", (UDF2) new FromTwosComplement(), DataTypes.BinaryType);
+        functions.register("penstock_dec_div", (UDF3) new Function(DIV), DataTypes.BinaryType);
+        functions.register("penstock_dec_neg", (UDF1) new Function(NEG), DataTypes.BinaryType);
+        functions.register("penstock_dec_abs", (UDF1) new Function(ABS), DataTypes.BinaryType);
+        functions.register("penstock_to_dec", (UDF1) new Function(MAKE), DataTypes.BinaryType);
+        functions.register("penstock_dec_cast", (UDF3) new Function(CAST), DataTypes.BinaryType);
+        functions.register("penstock_dec_text", (UDF2) new Function(TEXT), DataTypes.StringType);
+        functions.register("penstock_dec_whole", (UDF1) new Function(WHOLE), DataTypes.StringType);
+        functions.register("penstock_dec_bytes", (UDF2) new Function(BYTES), DataTypes.BinaryType);
+        functions.register("penstock_dec_from_bytes", (UDF2) new Function(FROM_BYTES), DataTypes.BinaryType);
     }
 
     static BigDecimal decoded(Object value) {
@@ -121,94 +130,62 @@ public final class LongDecimals {
         return new BigDecimal(text);
     }
 
-    public static final class Arithmetic implements UDF2 {
-        private final int operator;
+    /** One of the functions. A null for the first value, or for the other one of an operator, makes a null. */
+    public static final class Function implements UDF1, UDF2, UDF3 {
+        private final int which;
 
-        Arithmetic(int operator) {
-            this.operator = operator;
+        Function(int which) {
+            this.which = which;
         }
 
-        public Object call(Object left, Object right) {
-            if (left == null || right == null) {
+        public Object call(Object value) {
+            if (value == null) {
                 return null;
             }
-            BigDecimal one = decoded(left);
-            BigDecimal other = decoded(right);
-            switch (operator) {
-                case ADD:
-                    return encoded(one.add(other));
-                case SUB:
-                    return encoded(one.subtract(other));
-                case MUL:
-                    return encoded(one.multiply(other));
+            switch (which) {
+                case NEG:
+                    return encoded(decoded(value).negate());
+                case ABS:
+                    return encoded(decoded(value).abs());
+                case WHOLE:
+                    return decoded(value).toBigInteger().toString();
                 default:
-                    if (other.signum() == 0) {
-                        throw Numbers.divisionByZero(one.toPlainString(), "%");
-                    }
-                    return encoded(one.remainder(other));
+                    return encoded(exact(value));
             }
         }
-    }
 
-    /** A quotient with so many digits behind the point, the last of them rounded half up. */
-    public static final class Division implements UDF3 {
-        public Object call(Object left, Object right, Object scale) {
-            if (left == null || right == null) {
+        public Object call(Object value, Object other) {
+            if (value == null || (which <= MOD && other == null)) {
                 return null;
             }
-            BigDecimal one = decoded(left);
-            BigDecimal other = decoded(right);
-            if (other.signum() == 0) {
-                throw Numbers.divisionByZero(one.toPlainString(), "/");
+            switch (which) {
+                case ADD:
+                    return encoded(decoded(value).add(decoded(other)));
+                case SUB:
+                    return encoded(decoded(value).subtract(decoded(other)));
+                case MUL:
+                    return encoded(decoded(value).multiply(decoded(other)));
+                case MOD:
+                    return encoded(decoded(value).remainder(divisor(value, "%", other)));
+                case TEXT:
+                    return scaled(value, other).toPlainString();
+                case BYTES:
+                    return scaled(value, other).unscaledValue().toByteArray();
+                default:
+                    return encoded(new BigDecimal(Numbers.unscaled(value), ((Integer) other).intValue()));
             }
-            return encoded(one.divide(other, ((Integer) scale).intValue(), RoundingMode.HALF_UP));
-        }
-    }
-
-    /** The other sign, or none. */
-    public static final class Sign implements UDF1 {
-        private final boolean absolute;
-
-        Sign(boolean absolute) {
-            this.absolute = absolute;
         }
 
-        public Object call(Object value) {
-            if (value == null) {
+        /** A quotient with a scale, rounded half up, or a number cast to a precision and a scale. */
+        public Object call(Object value, Object other, Object scale) {
+            if (value == null || (which == DIV && other == null)) {
                 return null;
             }
-            BigDecimal found = decoded(value);
-            return encoded(absolute ? found.abs() : found.negate());
-        }
-    }
-
-    /** A number of anything that is one exactly: texts, integers and decimals. */
-    public static final class Made implements UDF1 {
-        public Object call(Object value) {
-            if (value == null) {
-                return null;
-            }
-            if (value instanceof String) {
-                return encoded(parsed((String) value));
-            }
-            if (value instanceof BigDecimal) {
-                return encoded((BigDecimal) value);
-            }
-            if (value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte) {
-                return encoded(BigDecimal.valueOf(((Number) value).longValue()));
-            }
-            throw new IllegalArgumentException("a DECIMAL cannot be made of " + value.getClass().getSimpleName());
-        }
-    }
-
-    /** A number with no more digits than these, all and behind the point, as CAST has it. */
-    public static final class Rounded implements UDF3 {
-        public Object call(Object value, Object precision, Object scale) {
-            if (value == null) {
-                return null;
-            }
-            int digits = ((Integer) precision).intValue();
             int behind = ((Integer) scale).intValue();
+            if (which == DIV) {
+                return encoded(decoded(value).divide(divisor(value, "/", other), behind, RoundingMode.HALF_UP));
+            }
+            int digits = ((Integer) other).intValue();
             BigDecimal found = decoded(value).setScale(behind, RoundingMode.HALF_UP);
             if (found.precision() > digits) {
                 String kind = "DECIMAL(" + digits + ", " + behind + ")";
@@ -218,41 +195,34 @@ public final class LongDecimals {
         }
     }
 
+    private static BigDecimal divisor(Object value, String sign, Object other) {
+        BigDecimal found = decoded(other);
+        if (found.signum() == 0) {
+            throw Numbers.divisionByZero(decoded(value).toPlainString(), sign);
+        }
+        return found;
+    }
+
+    /** The number that a text, an integer or a decimal is. */
+    private static BigDecimal exact(Object value) {
+        if (value instanceof String) {
+            return parsed((String) value);
+        }
+        if (value instanceof BigDecimal) {
+            return (BigDecimal) value;
+        }
+        if (value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte) {
+            return BigDecimal.valueOf(((Number) value).longValue());
+        }
+        throw new IllegalArgumentException("a DECIMAL cannot be made of " + value.getClass().getSimpleName());
+    }
+
     static BigDecimal scaled(Object value, Object scale) {
         BigDecimal found = decoded(value);
         try {
             return found.setScale(((Integer) scale).intValue());
         } catch (ArithmeticException inexact) {
-            throw Numbers.wrong(Numbers.shown(found.toPlainString()) + " has more than " + scale + " digits behind the point", "22003");
-        }
-    }
-
-    public static final class Text implements UDF2 {
-        public Object call(Object value, Object scale) {
-            return value == null ? null : scaled(value, scale).toPlainString();
-        }
-    }
-
-    /** What stands before the point. */
-    public static final class Whole implements UDF1 {
-        public Object call(Object value) {
-            return value == null ? null : decoded(value).toBigInteger().toString();
-        }
-    }
-
-    /** The unscaled value, as a decimal of Avro has it. */
-    public static final class TwosComplement implements UDF2 {
-        public Object call(Object value, Object scale) {
-            return value == null ? null : scaled(value, scale).unscaledValue().toByteArray();
-        }
-    }
-
-    public static final class FromTwosComplement implements UDF2 {
-        public Object call(Object value, Object scale) {
-            if (value == null) {
-                return null;
-            }
-            return encoded(new BigDecimal(Numbers.unscaled(value), ((Integer) scale).intValue()));
+            throw Numbers.wrong(Numbers.shown(found.toPlainString()) + " has more than " + scale + " digits after the decimal point", "22003");
         }
     }
 }
