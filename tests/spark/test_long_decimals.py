@@ -131,7 +131,7 @@ def test_what_is_computed_may_be_grouped_by_and_used_again(session: SparkSession
         ("a / (b - b)", "a division by zero"),
         ("CAST('1.x' AS DECIMAL(100, 18))", "'1.x' is no number"),
         ("CAST(a * 1000000 AS DECIMAL(39, 38))", "does not fit into DECIMAL(39, 38)"),
-        ("CAST(a AS UINT256)", "has more than 0 digits behind the point"),
+        ("CAST(a AS UINT256)", "has more than 0 digits after the decimal point"),
     ],
 )
 def test_what_does_not_fit_is_an_error_of_its_row(expression: str, said: str, session: SparkSession) -> None:

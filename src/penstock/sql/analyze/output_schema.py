@@ -1,4 +1,4 @@
-"""What a query puts out: columns, their types, and where each comes from."""
+"""Find the output columns of a query, their types and their origins."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -64,10 +64,10 @@ class OutputAnalysis:
     window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
-    """What fails over some rows only."""
+    """Problems of some rows only."""
     operands: tuple[str | None, ...] = ()
     uses: tuple[ColumnUse, ...] = ()
-    """The columns of inputs by which rows are chosen, joined or grouped."""
+    """The input columns that filter, join or group rows."""
 
 
 NOTHING_KNOWN = OutputAnalysis(None, {})
@@ -131,7 +131,7 @@ def analyze_outputs(
 
 
 def _untyped_problems(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem, ...]:
-    """What is wrong before types are known."""
+    """Problems that need no types."""
     scopes = traverse_scope(query.tree)
     taken = tuple(problem for scope in scopes for problem in window_name_clashes(scope, inputs))
     return taken or (
@@ -154,14 +154,14 @@ def _schema(inputs: Mapping[str, Columns | None], dialect: Dialect) -> MappingSc
 
 
 def _has_open_outputs(tree: exp.Query) -> bool:
-    """Whether the outputs cannot be counted."""
+    """Whether the number of outputs is not known."""
     return tree.is_star or tree.find(exp.Pivot) is not None or any(map(_is_struct_star, tree.selects))
 
 
 def _output_types(
     tree: exp.Query, typed: exp.Expr, unchanged: Mapping[str, InputColumn], inputs: Mapping[str, Columns | None]
 ) -> Iterator[tuple[str, str | None]]:
-    """The outputs and their types. A column that comes out as it went in keeps its own."""
+    """The outputs and their types. A column that is passed on unchanged keeps its type."""
     given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
     makes_rows = tree.find(exp.Explode, exp.Posexplode, exp.Inline) is not None
     for name, same in zip(tree.named_selects, _aligned_outputs(typed), strict=True):
@@ -205,7 +205,7 @@ def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[st
 
 
 def _aligned_outputs(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
-    """The outputs of a query, each with those that a set operation puts under it."""
+    """The outputs of a query, each with those of the other sides of a set operation."""
     if isinstance(tree, exp.SetOperation):
         return [
             (*a, *b)
@@ -231,7 +231,7 @@ def _computed_type(projection: exp.Expr) -> str | None:
 
 
 def _operand_type(operand: exp.Expr) -> str | None:
-    """The type of an operand. Of a decimal it is enough to know that it is one.
+    """The type of an operand; for a decimal just `DECIMAL`.
 
     In HAVING it is left to Spark where the text does not name the tables: another text would need another state.
     """

@@ -1,4 +1,4 @@
-"""Elements of arrays and maps, and fields of rows, that cannot be there."""
+"""Find elements of arrays and maps, and fields of rows, that cannot exist."""
 
 from collections.abc import Iterator
 

@@ -105,7 +105,7 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
     except PARSER_FAILURES:
         return Problem("sql-syntax", "the SQL cannot be parsed")
     if not statements:
-        return Problem("sql-statement", "there is no SELECT here", hint="write one, or leave it out")
+        return Problem("sql-statement", "there is no SELECT here", hint="write one, or remove it")
     if len(statements) != 1:
         message = f"expected one SELECT statement, found {len(statements)}"
         return Problem("sql-statement", message, hint="make each statement a model or transform of its own")
@@ -256,7 +256,7 @@ def _syntax_problem(text: str, error: ParseError) -> Problem:
     offset = max(before, before + end_column - len(word))
     near = f" near `{word.strip()}`" if word.strip() else ""
     if (miscounted := argument_count_error(str(detail.get("description")))) is not None:
-        hint = "docs/reference/functions.md tells it of translated functions, the reference of Spark SQL of all others"
+        hint = "docs/reference/functions.md has the arguments of translated functions, Spark's reference all others"
         return Problem("sql-argument", miscounted, offset, hint)
     hint = "look here and just before for a missing comma, bracket or keyword"
     return Problem(

@@ -91,7 +91,7 @@ def _group_keys(select: exp.Select, relations: list[QueryRelation], offset: int)
         return [e.unalias() for e in select.expressions]
     _refuse_sets(clause)
     if select.args.get("distinct"):
-        raise UnsupportedStream("SELECT DISTINCT over GROUP BY", offset, "group in a subquery that this one reads")
+        raise UnsupportedStream("SELECT DISTINCT over GROUP BY", offset, "group in a subquery")
     resolve_aliases(select, clause, select.args.get("having"))
     resolve_ordinals(select, clause)
     return list(clause.expressions)

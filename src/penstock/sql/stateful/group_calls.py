@@ -95,7 +95,7 @@ class GroupCalls:
             case _:
                 name = written_name(node)
                 if self.windowed:
-                    way_out = "read the rows through a model whose `event_time` has neither that nor `late`"
+                    way_out = "read the rows through a model whose `event_time` sets neither that nor `late`"
                     raise UnsupportedStream(f"{name} in a window with `allowed_lateness_ms`", node, way_out)
                 raise UnsupportedStream(
                     f"{name} without a window", node, "aggregate in a window: TUMBLE, HOP or SESSION"

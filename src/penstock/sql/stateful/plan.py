@@ -121,7 +121,7 @@ def _plan_query(bench: StageBuilder, query: exp.Expr, *, nested: bool = True) ->
 def _plan_union(bench: StageBuilder, union: exp.SetOperation) -> Flow:
     sides = [_plan_query(bench, side) for side in (union.left, union.right)]
     if any(side.kind != "rows" for side in sides):
-        way_out = "put the rows together before they are grouped or joined"
+        way_out = "unite the rows before they are grouped or joined"
         raise UnsupportedStream("UNION of changes", offset_of(union.right), way_out)
     if isinstance(union, exp.Intersect):
         raise UnsupportedStream("INTERSECT", offset_of(union.right), "use an inner join")
@@ -177,9 +177,7 @@ def _plan_select_body(bench: StageBuilder, select: exp.Select, relations: list[Q
     special = any(r.flow.kind != "rows" for r in relations)
     carved = special or bool(over_calls(select)) or (_is_grouped(select) and not native) or _is_total(select)
     if native and select.args.get("distinct"):
-        raise UnsupportedStream(
-            "SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery that this one reads"
-        )
+        raise UnsupportedStream("SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery")
     if not carved and all(is_unnest_join(join) for join in select.args.get("joins") or ()):
         guard_comparisons(select, relations)
         return stateless_flow(select, relations)
@@ -254,10 +252,10 @@ def _plan_outputs(bench: StageBuilder, select: exp.Select, relations: list[Query
     """What stands on rows that are joined by now: OVER, GROUP BY, DISTINCT, or nothing but outputs."""
     if bench.has_window(select):
         if flow.kind != "rows":
-            raise UnsupportedStream("a window over changes", select, "take windows over rows that only come")
+            raise UnsupportedStream("a window over changes", select, "use windows over append-only rows")
         if not flow.watermarked:
             raise UnsupportedStream(
-                "a window behind another operator", select, "take it in a model of its own, which reads this"
+                "a window behind another operator", select, "compute it in another model, which reads this one"
             )
         window = closing_window(bench, select, relations)
         return (
@@ -267,7 +265,7 @@ def _plan_outputs(bench: StageBuilder, select: exp.Select, relations: list[Query
         )
     if windows := over_calls(select):
         if flow.kind != "rows":
-            raise UnsupportedStream("OVER of changes", over_offset(windows[0]), "use it over rows that only come")
+            raise UnsupportedStream("OVER of changes", over_offset(windows[0]), "use it over append-only rows")
         return extract_over(bench, select, relations, windows)
     if not _is_grouped(select) and not _is_total(select):
         return forward_changes(select, relations, flow)
