@@ -115,7 +115,7 @@ def test_what_is_sound_is_left_alone(text: str) -> None:
             "SELECT * FROM TUMBLE(t, DESCRIPTOR(s), INTERVAL '1' HOUR)",
             "write TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))",
         ),
-        ("SELECT i, _gs_op FROM t", "changes carry it by themselves: leave it out"),
+        ("SELECT i, _gs_op FROM t", "changes have it already: remove it"),
     ],
 )
 def test_a_hint_names_the_way_out(text: str, hint: str) -> None:

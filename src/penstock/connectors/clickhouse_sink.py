@@ -21,20 +21,20 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.row_columns import OP
 from penstock.settings import Settings
 from penstock.sql.types.columns import Columns
-from penstock.sql.types.int256 import WideType, is_decimal
-from penstock.sql.types.wide_decimals import decimal_sizes
+from penstock.sql.types.int256 import Int256Type, is_decimal
+from penstock.sql.types.long_decimals import decimal_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
     from penstock.clients.clickhouse.insert import PartitionInsert
 
-_COLUMNS: Final[Mapping[WideType, str]] = {"UINT256": "UInt256", "INT256": "Int256"}
+_COLUMNS: Final[Mapping[Int256Type, str]] = {"UINT256": "UInt256", "INT256": "Int256"}
 _DECIMAL_DIGITS: Final = 76
 
 
-def _column_type(kind: WideType) -> str:
-    """The column of ClickHouse that holds wide numbers: a text where it has no decimal of so many digits."""
+def _column_type(kind: Int256Type) -> str:
+    """The column of ClickHouse that holds 256-bit numbers: a text where it has no decimal of so many digits."""
     if not is_decimal(kind):
         return _COLUMNS[kind]
     return kind.capitalize() if decimal_sizes(kind)[0] <= _DECIMAL_DIGITS else "String"

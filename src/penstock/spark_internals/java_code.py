@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +13,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def compile_java(context: SparkContext, source: str) -> dict[str, bytes]:
-    """The classes of a Java text, by the paths of their files."""
-    compiler = java_class("org.codehaus.janino.SimpleCompiler", context)()
-    compiler.cook(source)
-    classes = compiler.getBytecodes()
-    return {f"{name.replace('.', '/')}.class": bytes(classes[name]) for name in sorted(classes.keySet())}
+def compile_java(context: SparkContext, sources: Mapping[str, str]) -> dict[str, bytes]:
+    """The class files of Java texts, which may use each other, by path. Texts are given by the names of their files."""
+    resource = "org.codehaus.commons.compiler.util.resource"
+    gateway: Any = context._gateway
+    units = gateway.new_array(java_class(f"{resource}.Resource", context), len(sources))
+    for place, (name, text) in enumerate(sources.items()):
+        units[place] = java_class(f"{resource}.StringResource", context)(name, text)
+    found = java_class("java.util.TreeMap", context)()
+    compiler = java_class("org.codehaus.janino.Compiler", context)()
+    loader = java_class("org.codehaus.janino.ClassLoaderIClassLoader", context)(_class_loader(context))
+    compiler.setIClassLoader(loader)
+    compiler.setClassFileCreator(java_class(f"{resource}.MapResourceCreator", context)(found))
+    compiler.compile(units)
+    return {path: bytes(found[path]) for path in found}
 
 
-def has_class(context: SparkContext, name: str) -> bool:
-    """Whether the driver has a class."""
-    return _class_loader(context).getResource(f"{name.replace('.', '/')}.class") is not None
+def has_resource(context: SparkContext, path: str) -> bool:
+    """Whether the class path of the driver has a file."""
+    return _class_loader(context).getResource(path) is not None
 
 
 def add_library(context: SparkContext, library: Path) -> None:

@@ -1,4 +1,7 @@
-"""Compile the Java of this package once by the Janino that comes with Spark, and register it with sessions."""
+"""Java that comes with us: compiled once by the Janino that comes with Spark, and registered with sessions.
+
+Janino knows Java without generics and lambdas. All sources of a package are compiled together.
+"""
 
 from __future__ import annotations
 
@@ -20,44 +23,50 @@ if TYPE_CHECKING:
 
 _LOCK: Final = Lock()
 _LOADED: Final[WeakKeyDictionary[SparkContext, set[str]]] = WeakKeyDictionary()
-"""By context, what its JVM has: to ask it costs a dozen calls."""
+"""By context, the packages that its JVM has. Asking the JVM takes a dozen calls."""
 
 
 def register_functions(session: SparkSession, package: str, name: str, function: str) -> None:
     """Register the functions of a class with a session and load it on its cluster, unless `function` is known to it.
 
-    The class is `penstock.<name>`, its source lies in a package of ours, and it registers its functions by itself.
+    The class is `penstock.<name>`, its source is in a package of ours, and it registers its functions by itself.
     """
     with _LOCK:
         if not java_code.has_function(session, function):
-            java_code.register_functions(session, _load(session.sparkContext, package, name))
+            _load(session.sparkContext, package)
+            java_code.register_functions(session, f"penstock.{name}")
 
 
-def load_class(context: SparkContext, package: str, name: str) -> str:
-    """Load the class `penstock.<name>` on the driver and on all machines of its cluster; returns its whole name."""
+def load_classes(context: SparkContext, package: str) -> None:
+    """Load all Java classes of a package of ours on the driver and on all machines of its cluster."""
     with _LOCK:
-        return _load(context, package, name)
+        _load(context, package)
 
 
-def _load(context: SparkContext, package: str, name: str) -> str:
-    loaded, whole_name = _LOADED.setdefault(context, set()), f"penstock.{name}"
-    if name not in loaded:
-        if not java_code.has_class(context, whole_name):
-            java_code.add_library(context, _library(context, package, name))
-        loaded.add(name)
-    return whole_name
+def _load(context: SparkContext, package: str) -> None:
+    loaded = _LOADED.setdefault(context, set())
+    if package not in loaded:
+        library = _library(context, package)
+        if not java_code.has_resource(context, f"penstock/{package}"):
+            java_code.add_library(context, library)
+        loaded.add(package)
 
 
-def _library(context: SparkContext, package: str, name: str) -> Path:
-    """The jar of a class, in the cache under the digest of its source."""
-    source = files(package).joinpath(f"{name}.java").read_text(encoding="utf-8")
-    library = cache_home() / "compiled" / f"{name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.jar"
+def _library(context: SparkContext, package: str) -> Path:
+    """The archive of a package's classes, named by the content of their sources. One source may use another."""
+    sources = {
+        source.name: source.read_text(encoding="utf-8")
+        for source in sorted(files(package).iterdir(), key=lambda source: source.name)
+        if source.name.endswith(".java")
+    }
+    content = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in sources.items()).encode()).hexdigest()
+    library = cache_home() / "compiled" / f"{package.rpartition('.')[2]}-{content[:16]}.jar"
     if not library.is_file():
-        classes = java_code.compile_java(context, source)
         library.parent.mkdir(parents=True, exist_ok=True)
         staged = library.with_suffix(f".{os.getpid()}")
         with zipfile.ZipFile(staged, "w") as jar:
-            for path, content in classes.items():
-                jar.writestr(zipfile.ZipInfo(path), content)
+            jar.writestr(zipfile.ZipInfo(f"penstock/{package}"), b"")
+            for path, code in java_code.compile_java(context, sources).items():
+                jar.writestr(zipfile.ZipInfo(path), code)
         staged.replace(library)
     return library

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.clients.jvm.compile_java import load_class
+from penstock.clients.jvm.compile_java import load_classes
 from penstock.spark_internals.expressions import JavaStruct, java_column, java_struct
 from penstock.spark_internals.jvm import active_context, java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_PACKAGE: Final = "penstock.clients.jvm.udfs"
+_PACKAGE: Final = "penstock.clients.jvm.json"
 
 
 def checked_json(value: Column, schema: str, *, registry: bool = False, envelope: bool = False) -> Column:
@@ -69,4 +69,5 @@ def _call_java(function: str, value: Column, *arguments: Any) -> Column:
 
 def _loaded(name: str) -> str:
     """The whole name of a class of ours, which is loaded."""
-    return load_class(active_context(), _PACKAGE, name)
+    load_classes(active_context(), _PACKAGE)
+    return f"penstock.{name}"

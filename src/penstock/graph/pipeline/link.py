@@ -205,7 +205,7 @@ def _link_transform(node_id: str, read: _ParsedTransform, nodes: Mapping[str, No
                 "sql-unsupported",
                 f"unsupported plan: {construct.name}",
                 keyword_offset(query, construct.name, construct.offset, construct.word),
-                "a transform projects, filters and unites; put the rest into a project's model",
+                "a transform can only project, filter and unite rows; put the rest into a project's model",
                 construct.name,
             )
             for construct in stateful_constructs(query)

@@ -9,14 +9,14 @@ from penstock.graph.graph import Node
 from penstock.manifest.model import Check
 from penstock.sql.analyze.fallible import fallible_expressions
 from penstock.sql.rewrite.functions import rewrite_pipeline_functions
-from penstock.sql.types.int256 import has_wide_mention
+from penstock.sql.types.int256 import mentions_int256
 
 
 def row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
     """The expressions over which rows may fail on their way to Kafka, by the views that they are computed from.
 
-    Where the types of columns are not known, or some are of wide numbers, or sources follow each other, rows that fail
-    are found afterwards.
+    Where the types of columns are not known, or some are 256-bit numbers, or sources follow each other, rows that
+    fail are found afterwards.
     """
     sinks = [node.element for node in nodes if isinstance(node.element, Sink)]
     if len(sinks) > 1 or not isinstance(sinks[0], KafkaSink) or sinks[0].on_error == "stop":
@@ -45,4 +45,4 @@ def row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
 
 
 def _is_known(node: Node) -> bool:
-    return node.columns is not None and all(c.type is not None and not has_wide_mention(c.type) for c in node.columns)
+    return node.columns is not None and all(c.type is not None and not mentions_int256(c.type) for c in node.columns)

@@ -33,10 +33,10 @@ from penstock.runtime.query.stateful import apply_operator
 from penstock.runtime.spark.analysis_errors import attribute_errors, check_outputs
 from penstock.sql.lint.gate import check_statement
 from penstock.sql.parse.dialects import quote_spark_identifier
-from penstock.sql.rewrite.int256 import rewrite_wide
+from penstock.sql.rewrite.int256 import rewrite_int256
 from penstock.sql.stateful.stages import ORDERED
 from penstock.sql.types.columns import Columns
-from penstock.sql.types.int256 import has_wide_mention
+from penstock.sql.types.int256 import mentions_int256
 
 
 class Frames:
@@ -301,12 +301,12 @@ def _check_sql(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> 
 
 
 def _rewrite_int256(sql: str, query: QuerySpec, session: SparkSession) -> str:
-    """SQL that Spark understands, of SQL that may have to do with wide numbers."""
+    """SQL that Spark understands, of SQL that may have to do with 256-bit numbers."""
     views = [
         view for view in (part.view for part in (*query.inputs, *query.steps)) if quote_spark_identifier(view) in sql
     ]
     tables = {view: session.table(quote_spark_identifier(view)) for view in views}
-    if not has_wide_mention(sql) and not any(map(has_int256, tables.values())):
+    if not mentions_int256(sql) and not any(map(has_int256, tables.values())):
         return sql
     register_int256(session)
-    return rewrite_wide(sql, tuple((view, columns_of(table)) for view, table in tables.items()))
+    return rewrite_int256(sql, tuple((view, columns_of(table)) for view, table in tables.items()))

@@ -17,10 +17,10 @@ from penstock.runtime.query.event_time import convert_event_time
 from penstock.runtime.query.provenance import PLACE
 from penstock.sql.lint.gate import check_expression
 from penstock.sql.parse.dialects import quote_spark_identifier
-from penstock.sql.rewrite.int256 import rewrite_wide_condition
+from penstock.sql.rewrite.int256 import rewrite_int256_condition
 from penstock.sql.stateful.stages import ORDERED
 from penstock.sql.types.columns import Column, Columns
-from penstock.sql.types.int256 import has_wide_mention
+from penstock.sql.types.int256 import mentions_int256
 
 
 def prepare_input(frame: DataFrame, entry: Input) -> DataFrame:
@@ -55,9 +55,9 @@ def _cast_column(frame: DataFrame, name: str, kind: str) -> Expression:
 def filter_rows(frame: DataFrame, condition: str) -> DataFrame:
     """The rows that meet a condition of SQL."""
     register_row_functions(frame.sparkSession, condition)
-    if has_wide_mention(condition) or has_int256(frame):
+    if mentions_int256(condition) or has_int256(frame):
         register_int256(frame.sparkSession)
-        condition = rewrite_wide_condition(condition, columns_of(frame))
+        condition = rewrite_int256_condition(condition, columns_of(frame))
     return frame.where(check_expression(condition))
 
 

@@ -72,7 +72,7 @@ def _division_kind(types: Sequence[str | None]) -> str | None:
 
 
 def set_kind(node: exp.Expr, kind: str) -> exp.Expr:
-    """Write a kind to one node, which is given back."""
+    """Write a kind to a node, and return the node."""
     node.meta[_KIND] = kind
     return node
 
