@@ -54,16 +54,17 @@ class QueryInput:
         return replace(self, request=replace(self.request, snapshot=found))
 
 
-def input_request(query: QuerySpec, entry: Input, columns: Columns | None) -> ReadRequest:
-    """How a query reads an input. `columns` are those that the writer of its rows is known to put out."""
+def input_request(entry: Input, columns: Columns | None, only: frozenset[str] | None) -> ReadRequest:
+    """How a query reads an input: `columns` are those that the writer of its rows is known to put out, `only` has the
+    names of those that the query uses."""
     declared = bool(entry.declared) and not entry.cast_to
     if types := entry.cast_to or entry.declared:
         columns = tuple(Column(name, kind) for name, kind in types.items())
     condition = None if entry.condition is None else check_expression(entry.condition)
-    return ReadRequest(entry.name, columns, declared, _referenced_names(query), condition, any_order=entry.any_order)
+    return ReadRequest(entry.name, columns, declared, only, condition, any_order=entry.any_order)
 
 
-def _referenced_names(query: QuerySpec) -> frozenset[str] | None:
+def referenced_columns(query: QuerySpec) -> frozenset[str] | None:
     """The names of all columns that a query can mean; None if it may mean any."""
     inputs, steps = {entry.view for entry in query.inputs}, [s for s in query.steps if isinstance(s, Step)]
     if len(steps) < len(query.steps) or any(output.view in inputs for output in query.outputs):
