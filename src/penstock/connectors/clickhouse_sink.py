@@ -144,10 +144,10 @@ class ClickHouseSink(Sink):
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
         # As it is, refused rows among it, which are few: to keep it and ask twice takes longer than a small batch.
         reports = _python_safe(rows).mapInArrow(work, REPORT).collect()
-        told = [report for report in reports if report["letters"] is None]
-        for failure in (row for row in told if row["code"] is not None):
+        summaries = [report for report in reports if report["letters"] is None]
+        for failure in (row for row in summaries if row["code"] is not None):
             raise _failure(failure)
-        written = WriteResult(sum(row["rows"] for row in told), sum(row["refused"] for row in told))
+        written = WriteResult(sum(row["rows"] for row in summaries), sum(row["refused"] for row in summaries))
         letters = [(report["letters"], report["message"]) for report in reports if report["letters"] is not None]
         if letters and keep is not None:
             keep(_dead_letters(letters, batch))
@@ -205,7 +205,7 @@ def _select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     return _number_columns(rows).select(*kept).toDF(*names)
 
 
-def _dead_letters(told: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
+def _dead_letters(refused: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
     """The rows that executors report as refused, as JSON, each with what was said of it."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
@@ -213,15 +213,15 @@ def _dead_letters(told: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFr
     from penstock.clients.clickhouse.rejected_rows import unpack_rejected
 
     schema = StructType([*_number_columns(batch).schema, StructField("said", StringType())])
-    packed = batch.sparkSession.createDataFrame(told, "letters BINARY, message STRING")
+    packed = batch.sparkSession.createDataFrame(refused, "letters BINARY, message STRING")
     row = f.struct(*(f.col(f"c{place}").alias(name) for place, name in enumerate(batch.columns)))
     return packed.mapInArrow(unpack_rejected, schema).select(
         f.to_json(row, JSON_OPTIONS).alias("value"), f.col("said").alias("message")
     )
 
 
-def _failure(told: Row) -> PenstockError:
+def _failure(report: Row) -> PenstockError:
     """What an executor could not do, as the error that it was there."""
-    if told["of_service"]:
-        return ServiceError(told["code"], told["message"], hint=told["hint"], retriable=told["retriable"])
-    return QueryFailed(told["code"], told["message"], hint=told["hint"])
+    if report["of_service"]:
+        return ServiceError(report["code"], report["message"], hint=report["hint"], retriable=report["retriable"])
+    return QueryFailed(report["code"], report["message"], hint=report["hint"])

@@ -51,7 +51,7 @@ class KafkaSink(OnKafka, StreamSink):
     delivery = "at least once: a batch that was interrupted is written again"
     waives: ClassVar = {
         "a_replayed_batch_leaves_no_duplicates": "it is written again",
-        "a_batch_of_the_same_number_from_other_input_is_refused": "nobody knows what was written before",
+        "a_batch_of_the_same_number_from_other_input_is_refused": "it keeps no ledger",
     }
     topic: TopicName
     """The topic's name."""

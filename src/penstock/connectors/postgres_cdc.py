@@ -48,7 +48,7 @@ class PostgresCdcSource(PostgresAddress, Source):
     table: str = Field(min_length=1)
     """The table's name; with its schema before a dot, unless `schema` has it."""
     schema_: str | None = Field(None, alias="schema", min_length=1)
-    """The schema it is in; `public` if nobody says it."""
+    """The schema it is in; `public` if left out."""
     columns: Names = ()
     """The columns to read, separated by commas. Default: all. They must have those of the key."""
     as_text: Names = ()

@@ -237,7 +237,7 @@ class TopicSource(TopicFields, RecordSource):
 
 
 def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
-    """The columns of `ORDER`, by what Spark knows of files, and the place of a row in its file if it is told."""
+    """The columns of `ORDER`, by what Spark knows of files, and the place of a row in its file if it is known."""
     from pyspark.sql import functions as f
 
     came = f.unix_micros(f.col("_metadata.file_modification_time"))

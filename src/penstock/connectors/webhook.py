@@ -46,14 +46,14 @@ class WebhookSink(Sink):
     own_labels: ClassVar = frozenset({"url"})
     waives: ClassVar = {
         "a_replayed_batch_leaves_no_duplicates": "it is sent again, under the same `Idempotency-Key`",
-        "a_batch_of_the_same_number_from_other_input_is_refused": "nobody knows what was sent before",
+        "a_batch_of_the_same_number_from_other_input_is_refused": "it keeps no ledger",
     }
     url: str
     """Where requests go, by POST: an address with `http` or `https`."""
     headers: dict[str, str] = Field({}, repr=False)
     """Headers of every request. `Content-Type` is `application/json` unless it is said here."""
     secret_name: Annotated[str, _SECRET] | None = None
-    """A header that nobody may see: its name is in the variable `PENSTOCK__HTTP_SECRET_HEADER__<NAME>`, what it says in
+    """A secret header: its name is in the variable `PENSTOCK__HTTP_SECRET_HEADER__<NAME>`, what it says in
     `PENSTOCK__HTTP_SECRET_VALUE__<NAME>`."""
     one_row_per_request: bool = False
     """Whether a request is one row, as an object, and not a list of rows."""
@@ -189,7 +189,7 @@ class WebhookSink(Sink):
         )
 
     def _filled_secret(self) -> dict[str, str]:
-        """The header that nobody may see."""
+        """The secret header, by its name."""
         if self.secret_name is None:
             return {}
         for remark in self.remarks(self._settings):

@@ -1,6 +1,6 @@
 """A QuerySpec as Spark DataFrames."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -8,8 +8,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.int256.columns import has_int256
-from penstock.clients.int256.register import register_int256
 from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.connectors.contract import ORIGIN, ReadRequest
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Manifest, QuerySpec, Step
@@ -30,13 +28,10 @@ from penstock.runtime.query.ml.functions import MlFunctions
 from penstock.runtime.query.provenance import carry_query_column
 from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.query.stateful import apply_operator
+from penstock.runtime.query.step_sql import check_sql, rewrite_int256, step_views
 from penstock.runtime.spark.analysis_errors import attribute_errors, check_outputs
-from penstock.sql.lint.gate import check_statement
 from penstock.sql.parse.dialects import quote_spark_identifier
-from penstock.sql.rewrite.int256 import rewrite_int256
-from penstock.sql.stateful.stages import ORDERED
 from penstock.sql.types.columns import Columns
-from penstock.sql.types.int256 import mentions_int256
 
 
 class Frames:
@@ -82,13 +77,11 @@ class Frames:
 
     def inputs(self, query: QuerySpec) -> list[QueryInput]:
         """What the query reads; the topic of a model with the columns that its writer puts out."""
+        only = None if query.pushdown.columns is None else frozenset(query.pushdown.columns)
+        found = [(entry, self._produced_columns(entry.node)) for entry in query.inputs]
         return [
-            QueryInput(
-                entry,
-                self.filling.source(entry.source),
-                input_request(query, entry, self._produced_columns(entry.node)),
-            )
-            for entry in query.inputs
+            QueryInput(entry, self.filling.source(entry.source), input_request(entry, columns, only))
+            for entry, columns in found
         ]
 
     def peek_node(self, node_id: str) -> DataFrame:
@@ -169,7 +162,7 @@ class Frames:
                 self._run(query, [step], session, used)
                 if step.view in told_apart:
                     check_outputs(session.table(quote_spark_identifier(step.view)).columns)
-        return _views(query, session)
+        return step_views(query, session)
 
     def compute_views(
         self,
@@ -193,7 +186,7 @@ class Frames:
                 register_view(entry, self._guard_rows(query, entry.view, usable))
         self._functions.register(query.asks, session)
         self._run(query, query.steps, session)
-        return _views(query, session)
+        return step_views(query, session)
 
     def prepare_reread(self, query: QuerySpec, entry: Input, rows: DataFrame, *, untimed: bool) -> DataFrame:
         """Rows of an input as the SQL gets them. Columns that they have beside their own are carried along."""
@@ -203,7 +196,7 @@ class Frames:
     def step_sql(self, query: QuerySpec, session: SparkSession) -> dict[str, str]:
         """The SQL by which Spark makes the views of a query, in a session where they were made."""
         steps = [step for step in query.steps if isinstance(step, Step)]
-        return {step.view: _rewrite_int256(step.sql, query, session) for step in steps}
+        return {step.view: rewrite_int256(step.sql, query, session) for step in steps}
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
         """The rows of a batch that were kept out, of a batch of their input that is given once more."""
@@ -239,7 +232,7 @@ class Frames:
         entry = next(entry for entry in query.inputs if entry.view == late.input)
         self._recompute_views(query, entry, rows, late.steps)
         register_row_functions(rows.sparkSession, late.sql)
-        return rows.sparkSession.sql(_check_sql(late.sql, query))
+        return rows.sparkSession.sql(check_sql(late.sql, query))
 
     def _recompute_views(
         self,
@@ -278,7 +271,7 @@ class Frames:
                 case Step():
                     parameters = self.filling.parameters(step)
                     register_row_functions(session, step.sql)
-                    sql = _check_sql(_rewrite_int256(step.sql, query, session), query, step.parameters)
+                    sql = check_sql(rewrite_int256(step.sql, query, session), query, step.parameters)
                     rows = session.sql(sql, args=parameters) if parameters else session.sql(sql)
                 case KeyedStep():
                     rows = apply_operator(step, [session.table(quote_spark_identifier(view)) for view in step.inputs])
@@ -286,27 +279,3 @@ class Frames:
             rows.createOrReplaceTempView(quote_spark_identifier(step.view))
             if query.asks:
                 self._functions.check(rows, query.asks)
-
-
-def _views(query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
-    views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
-    return {view: session.table(quote_spark_identifier(view)) for view in views}
-
-
-def _check_sql(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> str:
-    """A statement, if it may be given to Spark."""
-    views = [part.view for part in (*query.inputs, *query.steps)]
-    views += [entry.view + ORDERED for entry in query.inputs if entry.ordered]
-    return check_statement(sql, views, [model.function for model in query.asks], parameters)
-
-
-def _rewrite_int256(sql: str, query: QuerySpec, session: SparkSession) -> str:
-    """SQL that Spark understands, of SQL that may have to do with 256-bit numbers."""
-    views = [
-        view for view in (part.view for part in (*query.inputs, *query.steps)) if quote_spark_identifier(view) in sql
-    ]
-    tables = {view: session.table(quote_spark_identifier(view)) for view in views}
-    if not mentions_int256(sql) and not any(map(has_int256, tables.values())):
-        return sql
-    register_int256(session)
-    return rewrite_int256(sql, tuple((view, columns_of(table)) for view, table in tables.items()))

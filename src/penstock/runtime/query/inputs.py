@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from penstock.batch import PartRead
 from penstock.connectors.contract import ReadRequest, Source
-from penstock.manifest.model import Input, QuerySpec
+from penstock.manifest.model import Input
 from penstock.row_columns import ORDER
 from penstock.runtime.spark.analysis_errors import attribute_errors
 from penstock.sql.lint.gate import check_expression
@@ -53,11 +53,11 @@ class QueryInput:
         return replace(self, request=replace(self.request, snapshot=found))
 
 
-def input_request(query: QuerySpec, entry: Input, columns: Columns | None) -> ReadRequest:
-    """How a query reads an input. `columns` are those that the writer of its rows is known to put out."""
+def input_request(entry: Input, columns: Columns | None, only: frozenset[str] | None) -> ReadRequest:
+    """How a query reads an input: `columns` are those that the writer of its rows is known to put out, `only` has the
+    names of those that the query uses."""
     declared = bool(entry.declared) and not entry.cast_to
     if types := entry.cast_to or entry.declared:
         columns = tuple(Column(name, kind) for name, kind in types.items())
     condition = None if entry.condition is None else check_expression(entry.condition)
-    names = None if query.pushdown.columns is None else frozenset(query.pushdown.columns)
-    return ReadRequest(entry.name, columns, declared, names, condition, any_order=entry.any_order)
+    return ReadRequest(entry.name, columns, declared, only, condition, any_order=entry.any_order)
