@@ -213,7 +213,7 @@ def test_quoted_text_is_left_alone_and_queries_within_are_not(session: SparkSess
     [
         ("SELECT id, a + CAST(1 AS DOUBLE) AS x FROM t", "UINT256 and DOUBLE cannot be mixed: digits would be lost"),
         ("SELECT id, LENGTH(a) AS x FROM t", "LENGTH does not take UINT256"),
-        ("SELECT id, a > -1 AS x FROM t", "-1 is below zero, and a UINT256 never is"),
+        ("SELECT id, a > -1 AS x FROM t", "-1 is negative, and UINT256 is unsigned"),
         (f"SELECT id, a > {MOST + 1} AS x FROM t", f"{MOST + 1} does not fit into UINT256"),
         ("SELECT id, a + to_i256(1) AS x FROM t", "UINT256 and INT256 cannot be mixed"),
     ],

@@ -64,12 +64,6 @@ def is_decimal(kind: Int256Type | None) -> bool:
     return kind is not None and kind not in FIELDS
 
 
-def physical_type(text: str) -> str:
-    """A type as Spark knows it."""
-    kind = parse_int256_type(text)
-    return text if kind is None else f"STRUCT<{struct_field(kind)}: BINARY>"
-
-
 def encode_hex(value: int, kind: Int256Type) -> str:
     """A number as Spark holds it, in hexadecimal digits."""
     return format(value - (LIMITS[kind][0] if kind == "INT256" else 0), "064X")
