@@ -1,6 +1,6 @@
 """A QuerySpec as Spark DataFrames."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
