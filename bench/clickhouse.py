@@ -23,7 +23,6 @@ from machine import Others, core_secs, end_in_order
 from penstock.batch import BatchRef
 from penstock.clients.clickhouse.client import ClickHouse
 from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
-from penstock.clients.clusters import Clusters
 from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.dev import clickhouse, processes
 from penstock.manifest.model import SparkSpec
@@ -68,13 +67,13 @@ def main() -> None:
                 table = batch.toArrow()
                 address = urlsplit(url)
                 client = get_client(host=address.hostname, port=address.port)
-                reaching = Clusters(clickhouse_sink=Target(ClickHouse(url)))
+                reaching = Target(ClickHouse(url))
                 others = Others()
                 own: list[Turn] = []
                 theirs: list[Turn] = []
                 for turn in range(arguments.warm + arguments.repeat):
                     said = {"from": "rows", "table": f"ours_{turn}", "primary_key": "id"}
-                    sink = ClickHouseSink.model_validate(said).with_clusters(reaching)
+                    sink = ClickHouseSink.model_validate(said).with_target(reaching)
                     ref = BatchRef("bench", "sink.bench", "bench", turn, ())
                     our = timed(lambda sink=sink, ref=ref: sink.write(batch, ref), running.pid)  # type: ignore[misc]
                     client.command(f"CREATE TABLE theirs_{turn} AS ours_{turn}")

@@ -30,7 +30,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from machine import Others, end_in_order
 from penstock.batch import BatchRef
-from penstock.clients.clusters import Clusters
 from penstock.clients.jvm.maven import fetch
 from penstock.clients.jvm.packages import POSTGRES
 from penstock.clients.postgres.server import PostgresServer
@@ -128,7 +127,7 @@ class Bench:
 
     def sink(self) -> PostgresSink:
         said = {"from": "rows", "table": "target", "primary_key": "id"}
-        return PostgresSink.model_validate(said).with_clusters(Clusters(postgres=self.server))
+        return PostgresSink.model_validate(said).with_server(self.server)
 
     def ours(self, rows: DataFrame) -> None:
         self.sink().write(rows, BatchRef("bench", "sink.bench", uuid.uuid4().hex, 0, ()))

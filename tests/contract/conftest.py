@@ -4,20 +4,18 @@ from typing import Any
 import pytest
 
 from penstock.dev import processes
-from tests.contract.services import Mortal, MortalClickHouse, MortalKafka, MortalPostgres
-
-KINDS = {"postgres": MortalPostgres, "clickhouse": MortalClickHouse, "kafka": MortalKafka}
+from tests.contract.services import Mortal
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
-    """A service by its name, started when it is asked for the first time."""
-    running: dict[str, Mortal] = {}
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[type[Mortal]], Any]]:
+    """A service by its class, started when it is asked for the first time."""
+    running: dict[type[Mortal], Mortal] = {}
 
-    def find(name: str) -> Mortal:
-        if name not in running:
-            running[name] = KINDS[name](tmp_path_factory.mktemp(name))
-        return running[name]
+    def find(kind: type[Mortal]) -> Mortal:
+        if kind not in running:
+            running[kind] = kind(tmp_path_factory.mktemp(kind.__name__))
+        return running[kind]
 
     yield find
     for found in running.values():

@@ -4,7 +4,7 @@ import io
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,20 +13,22 @@ from typing import Any
 
 import psycopg
 import pyarrow.parquet as pq
+import redis
 from pyspark.sql import SparkSession
 
 from penstock.clients.clickhouse.client import ClickHouse
 from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
-from penstock.clients.clusters import Cluster, Clusters
+from penstock.clients.clusters import Cluster
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.postgres.server import PostgresServer
 from penstock.connectors.contract import Sink
 from penstock.connectors.registry import find_sink
 from penstock.dev import postgres as dev_postgres
+from penstock.dev import processes
 from penstock.testing import memory
 from penstock.testing.contract import Service, SinkContract
-from tests.contract.services import MortalClickHouse, MortalEndpoint, MortalKafka, MortalPostgres
+from tests.contract.services import Mortal, MortalClickHouse, MortalEndpoint, MortalKafka, MortalPostgres
 from tests.endpoint import endpoint
 from tests.services import clickhouse, kafka
 
@@ -39,7 +41,7 @@ class World:
 
     folder: Path
     spark: SparkSession
-    service: Callable[[str], Any]
+    service: Callable[[type[Mortal]], Any]
 
     def contract(
         self,
@@ -57,11 +59,10 @@ def parsed(text: str) -> Row:
     return found
 
 
-def made(type_name: str, clusters: Clusters | None = None, **settings: Any) -> Sink:
+def made(type_name: str, **settings: Any) -> Any:
     model = find_sink(type_name)
     assert model is not None
-    sink = model.model_validate({"from": "rows", **settings})
-    return sink if clusters is None else sink.with_clusters(clusters)
+    return model.model_validate({"from": "rows", **settings})
 
 
 # Without a service
@@ -151,7 +152,7 @@ class Database:
 
 @contextmanager
 def database(world: World) -> Iterator[Database]:
-    found = Database(world.service("postgres"), f"c{uuid.uuid4().hex[:8]}")
+    found = Database(world.service(MortalPostgres), f"c{uuid.uuid4().hex[:8]}")
     yield found
     found.ask(f"DROP SCHEMA IF EXISTS {found.schema} CASCADE")
 
@@ -159,7 +160,7 @@ def database(world: World) -> Iterator[Database]:
 @contextmanager
 def postgres(world: World, key: str = "id") -> Iterator[SinkContract]:
     with database(world) as db:
-        sink = made("postgres", Clusters(postgres=db.server), schema=db.schema, table="t", primary_key=key)
+        sink = made("postgres", schema=db.schema, table="t", primary_key=key).with_server(db.server)
         yield world.contract(sink, lambda: db.rows("t"), db.service)
 
 
@@ -169,14 +170,13 @@ def postgres_aggregate(world: World) -> Iterator[SinkContract]:
     with database(world) as db:
         sink = made(
             "postgres_aggregate",
-            Clusters(postgres=db.server),
             schema=db.schema,
             landing_table="t",
             agg_table="sums",
             primary_key="id",
             group_by={"id": {}},
             aggregate={"n": {"fn": "count"}},
-        )
+        ).with_server(db.server)
         yield world.contract(
             sink,
             lambda: db.rows("t"),
@@ -200,7 +200,7 @@ def jdbc(world: World) -> Iterator[SinkContract]:
 
 @contextmanager
 def click_house(world: World) -> Iterator[SinkContract]:
-    service: MortalClickHouse = world.service("clickhouse")
+    service: MortalClickHouse = world.service(MortalClickHouse)
     name = f"c_{uuid.uuid4().hex[:12]}"
     clickhouse.client(service.url).command(f"CREATE DATABASE {name}")
     server = ClickHouse(service.url, database=name, timeout_secs=3)
@@ -213,7 +213,7 @@ def click_house(world: World) -> Iterator[SinkContract]:
         raw = "REPLACE (concat('\\\\x', hex(raw)) AS raw)" if "raw" in columns else ""
         return list(client.query(f"SELECT * {raw} FROM t").named_results())
 
-    sink = made("clickhouse", Clusters(clickhouse_sink=Target(server)), table="t", primary_key="id")
+    sink = made("clickhouse", table="t", primary_key="id").with_target(Target(server))
     yield world.contract(sink, rows, service)
     clickhouse.client(service.url).command(f"DROP DATABASE {name}")
 
@@ -234,7 +234,7 @@ IMPATIENT: Mapping[str, str] = {
 
 @contextmanager
 def kafka_topic(world: World) -> Iterator[SinkContract]:
-    service: MortalKafka = world.service("kafka")
+    service: MortalKafka = world.service(MortalKafka)
     cluster = KafkaCluster(f"127.0.0.1:{service.port}")
     name = kafka.new_topic()
     KafkaAdmin(cluster).create(name, 2, 1, {})
@@ -242,14 +242,14 @@ def kafka_topic(world: World) -> Iterator[SinkContract]:
     def rows() -> list[Row]:
         return [parsed(record.value.decode()) for record in kafka.consume(cluster, name) if record.value is not None]
 
-    written = Clusters(sink=Cluster(replace(cluster, config=IMPATIENT)))
-    yield world.contract(made("kafka", written, topic=name, data_format="json", primary_key="id"), rows, service)
+    sink = made("kafka", topic=name, data_format="json", primary_key="id")
+    yield world.contract(sink.with_cluster(Cluster(replace(cluster, config=IMPATIENT))), rows, service)
 
 
 @contextmanager
 def webhook(world: World) -> Iterator[SinkContract]:
     with endpoint() as server:
-        sink = made("webhook", Clusters(), url=server.url, timeout="5s", retry_for="1s")
+        sink = made("webhook", url=server.url, timeout="5s", retry_for="1s")
         rows = lambda: [row for request in list(server.taken) for row in parsed(request.body.decode())]  # noqa: E731
         yield world.contract(sink, rows, MortalEndpoint(server))
 
@@ -258,6 +258,36 @@ def webhook(world: World) -> Iterator[SinkContract]:
 def keyless_postgres(world: World) -> Iterator[SinkContract]:
     with postgres(world, key="") as found:
         yield found
+
+
+class MortalRedis(Mortal):
+    """A server that writes every change to its disk before it answers."""
+
+    def up(self) -> None:
+        keeping = ("--dir", self.home, "--appendonly", "yes", "--appendfsync", "always", "--save", "")
+        command = ("redis-server", "--bind", "127.0.0.1", "--port", str(self.port), *keeping)
+        processes.start("redis", self.home, command, {}, self._is_ready)
+
+    def _is_ready(self) -> bool:
+        with redis.Redis(port=self.port) as client, suppress(redis.ConnectionError):
+            return bool(client.ping())
+        return False
+
+
+@contextmanager
+def redis_hashes(world: World) -> Iterator[SinkContract]:
+    service: MortalRedis = world.service(MortalRedis)
+    prefix = f"c{uuid.uuid4().hex[:8]}"
+    address = {"url": f"redis://127.0.0.1:{service.port}", "key_prefix": prefix, "timeout": "3s"}
+    sink = made("redis", primary_key="id", **address)
+
+    def rows() -> list[Row]:
+        with redis.Redis(port=service.port, decode_responses=True) as client:
+            found: list[Any] = [client.hgetall(key) for key in client.scan_iter(f"{prefix}:*")]
+        return [{**row, "id": int(row["id"])} for row in found]
+
+    yield world.contract(sink, rows, service)
+    sink.empty()
 
 
 SUBJECTS = {
@@ -271,6 +301,7 @@ SUBJECTS = {
     "postgres without a key": keyless_postgres,
     "postgres_aggregate": postgres_aggregate,
     "print": printed,
+    "redis": redis_hashes,
     "s3-sink": object_store,
     "topic": topic,
     "webhook": webhook,

@@ -17,7 +17,7 @@ from penstock.dev import processes
 from penstock.errors import PenstockError, ProjectInvalid
 from penstock.runtime.delivery.progress import QueryProgress
 from penstock.runtime.run.supervisor import Run
-from tests.contract.services import MortalClickHouse
+from tests.contract.services import Mortal, MortalClickHouse, MortalPostgres
 from tests.contract.subjects import Database
 from tests.endpoint import HANG, Says, endpoint
 from tests.services import clickhouse
@@ -75,8 +75,8 @@ def pipeline(tmp_path: Path, spark: SparkSession) -> Pipeline:
 
 
 @contextmanager
-def postgres(service: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    found = Database(service("postgres"), f"b{uuid.uuid4().hex[:8]}")
+def postgres(service: Callable[[type[Mortal]], Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    found = Database(service(MortalPostgres), f"b{uuid.uuid4().hex[:8]}")
     login = {"PORT": found.service.port, "USER": dev_postgres.USER, "PASS": dev_postgres.PASSWORD}
     for name, value in login.items():
         monkeypatch.setenv(f"PENSTOCK__POSTGRES_SINK__{name}", str(value))
@@ -86,14 +86,14 @@ def postgres(service: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def db(service: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+def db(service: Callable[[type[Mortal]], Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     with postgres(service, monkeypatch) as found:
         yield found
 
 
 @pytest.fixture
-def engine(service: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    found: MortalClickHouse = service("clickhouse")
+def engine(service: Callable[[type[Mortal]], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    found: MortalClickHouse = service(MortalClickHouse)
     name = f"b_{uuid.uuid4().hex[:12]}"
     clickhouse.client(found.url).command(f"CREATE DATABASE {name}")
     monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SINK__URL", found.url)
@@ -295,29 +295,29 @@ def test_a_sink_that_reads_for_itself_lags_alone_and_catches_up(pipeline: Pipeli
 
 
 def test_a_source_that_is_down_when_a_run_begins_is_waited_for_if_other_queries_run(
-    pipeline: Pipeline, engine: Any, service: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, engine: Any, service: Callable[[type[Mortal]], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.command("CREATE TABLE archive (id Int64) ENGINE = MergeTree ORDER BY id")
     engine.command("INSERT INTO archive VALUES (7)")
-    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__URL", service("clickhouse").url)
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__URL", service(MortalClickHouse).url)
     monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__DATABASE", engine.database)
     archive = {"type": "clickhouse", "table_name": "archive", "primary_key": "id"}
     sources = {"archive": archive, "numbers": {"type": "file", "path": "in", "format": "json"}}
     sinks = {name: {"type": "file", "from": name, "path": f"out_{name}", "format": "json"} for name in sources}
     document = {"sources": sources, "sinks": {f"{name}_kept": sink for name, sink in sinks.items()}}
     pipeline.running.write({"in/1.json": '{"id": 1}\n', "pipeline.yml": json.dumps(document)})
-    processes.stop(service("clickhouse").home)
+    processes.stop(service(MortalClickHouse).home)
     try:
         live(
             pipeline.running,
             lambda run: states(run) == {"archive": "retrying", "numbers": "running"},
             lambda run: pipeline.ids("out_numbers") == [1],
-            done(service("clickhouse").up),
+            done(service(MortalClickHouse).up),
             lambda run: states(run)["archive"] == "finished",
         )
     finally:
-        if processes.find(service("clickhouse").home) is None:  # it is that of other tests too
-            service("clickhouse").up()
+        if processes.find(service(MortalClickHouse).home) is None:  # it is that of other tests too
+            service(MortalClickHouse).up()
     assert pipeline.ids("out_archive") == [7]
 
 

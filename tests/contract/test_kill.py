@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from penstock.connectors.registry import BUILT_INS, find_sink
 from penstock.dev import postgres as dev_postgres
 from penstock.runtime.checkpoint.layout import last_number
 from penstock.runtime.delivery.sink_progress import NOTE
-from tests.contract.subjects import Database, parsed
+from tests.contract.services import Mortal, MortalClickHouse, MortalKafka, MortalPostgres
+from tests.contract.subjects import SUBJECTS, Database, World, parsed
 from tests.endpoint import endpoint
 from tests.services import clickhouse, kafka
 from tests.spark.running import Running
@@ -76,15 +78,23 @@ main()
 """
 
 
+OTHERS = [
+    kind
+    for kind in SUBJECTS
+    if f"type: {kind}," not in PIPELINE and f"type: {kind}\n" not in PIPELINE and " " not in kind and kind != "memory"
+]
+"""Sinks whose subject says everything that a pipeline must know of them."""
+
+
 def test_a_run_that_is_killed_and_goes_on_leaves_every_row(
     tmp_path: Path,
-    service: Callable[[str], Any],
+    service: Callable[[type[Mortal]], Any],
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Some sinks have written then, ClickHouse has not noted what it has, and others have nothing yet."""
-    server, engine, broker = service("postgres"), service("clickhouse"), service("kafka")
+    server, engine, broker = service(MortalPostgres), service(MortalClickHouse), service(MortalKafka)
     cluster, topic = KafkaCluster(f"127.0.0.1:{broker.port}"), kafka.new_topic()
     client, db = clickhouse.client(engine.url), Database(server, "kill")
     client.command("CREATE DATABASE kill")
@@ -100,8 +110,13 @@ def test_a_run_that_is_killed_and_goes_on_leaves_every_row(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     running = Running(tmp_path, spark, "pipeline.yml")
-    with endpoint() as hook:
+    with endpoint() as hook, ExitStack() as opened:
         text = PIPELINE.format(url=hook.url, topic=topic, port=server.port, **login)
+        world = World(tmp_path / "others", spark, service)
+        others = {kind: opened.enter_context(SUBJECTS[kind](world)) for kind in OTHERS}
+        for kind, other in others.items():
+            config = other.sink.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            text += f"  {kind}: {json.dumps({**config, 'type': kind, 'from': 'numbers'})}\n"
         lines = "".join(f'{{"id": {n}}}\n' for n in IDS)
         running.write({"pipeline.yml": text, "kill.py": KILL, "in/1.json": lines})
         printed = _killed(tmp_path)
@@ -113,7 +128,8 @@ def test_a_run_that_is_killed_and_goes_on_leaves_every_row(
         running.run()
         printed += capsys.readouterr().out
         hooked = hook.taken
-    found = {
+        found = {kind: other.written_ids() for kind, other in others.items()}
+    found |= {
         "print": [parsed(line.partition(" ")[2])["id"] for line in printed.splitlines() if line.startswith("INSERT ")],
         "file": _ids(tmp_path / "files"),
         "postgres": [row["id"] for row in db.rows("kept")],
@@ -173,10 +189,10 @@ main()
 
 
 def test_a_run_from_a_topic_that_is_killed_before_the_commit_leaves_every_row_once(
-    tmp_path: Path, service: Callable[[str], Any], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, service: Callable[[type[Mortal]], Any], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of two sinks reads for itself, has two batches by then, and the second one is not committed."""
-    server, engine, broker = service("postgres"), service("clickhouse"), service("kafka")
+    server, engine, broker = service(MortalPostgres), service(MortalClickHouse), service(MortalKafka)
     cluster, topic, name = KafkaCluster(f"127.0.0.1:{broker.port}"), kafka.new_topic(), "topic_kill"
     client, db = clickhouse.client(engine.url), Database(server, name)
     client.command(f"CREATE DATABASE {name}")

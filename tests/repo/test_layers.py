@@ -16,7 +16,7 @@ from penstock.cli.main import COMMANDS
 from penstock.codes import CODES
 
 SOURCE = Path(penstock.__file__).parent
-WITH_SPARK = ("penstock.runtime", "penstock.testing")
+WITH_SPARK = ("penstock.runtime", "penstock.spark_internals.errors", "penstock.testing")
 KINDS = ("source", "model", "exposure", "transform", "sink")
 RAISING = ("Diagnostic", "Problem", "ServiceError", "PlanRefused", "QueryFailed", "PenstockError", "_note")
 

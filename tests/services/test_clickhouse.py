@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.batch import BatchRef
 from penstock.clients.clickhouse.client import ClickHouse
 from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
-from penstock.clients.clusters import Clusters
 from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.connectors.contract import WriteResult
 from penstock.dev import processes
@@ -37,7 +36,7 @@ class Database:
 
     def sink(self, **settings: Any) -> ClickHouseSink:
         said = {"from": "rows", "table": "t", "primary_key": "id", **settings}
-        return ClickHouseSink.model_validate(said).with_clusters(Clusters(clickhouse_sink=Target(self.server)))
+        return ClickHouseSink.model_validate(said).with_target(Target(self.server))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = self.client.query(sql).result_rows
@@ -77,10 +76,10 @@ def test_of_an_interrupted_batch_only_what_is_missing_is_inserted(database: Data
     database.client.command(f"CREATE TABLE t (id Int64, name Nullable(String), c UInt64 DEFAULT rand64()) {PLAIN}")
     rows = spark.range(0, 20_000, 1, 3).selectExpr("id", "'x' || id AS name")
     sink = database.sink(batch_size=4000)
-    assert sink.write(rows, FIRST) == 20_000
+    assert sink.write(rows, FIRST).rows == 20_000
     before = database.rows("SELECT sum(c), count() FROM t")
     database.client.command("TRUNCATE TABLE penstock_batches")
-    assert sink.write(rows, FIRST) == 20_000
+    assert sink.write(rows, FIRST).rows == 20_000
     assert database.rows("SELECT sum(c), count() FROM t") == before
 
 
@@ -103,7 +102,7 @@ def test_a_batch_whose_insert_fails_half_way_is_not_noted(database: Database, sp
     sink = database.sink(batch_size=1)
     with pytest.raises(QueryFailed):
         sink.write(frame(spark, "id BIGINT", (1,), (None,)), FIRST)
-    assert sink.write(frame(spark, "id BIGINT", (1,), (2,)), FIRST) == 2
+    assert sink.write(frame(spark, "id BIGINT", (1,), (2,)), FIRST).rows == 2
     assert database.rows("SELECT id FROM t ORDER BY id") == [(1,), (2,)]
 
 
@@ -133,7 +132,7 @@ def test_without_append_only_mode_rows_are_deleted(database: Database, spark: Sp
     odd = "it's `\\ ä"
     sink.write(frame(spark, CHANGES, (1, odd, "i"), (2, "b", "i"), (3, "c", "i")), batch(0))
     rows = frame(spark, CHANGES, (1, odd, "d"), (2, "b", "d"), (2, "b", "i"), (3, "c", "u"), (9, "z", "d"))
-    assert sink.write(rows, batch(1)) == 5
+    assert sink.write(rows, batch(1)).rows == 5
     assert database.rows("SELECT * FROM t FINAL ORDER BY id") == [(2, "b"), (3, "c")]
     database.client.command("TRUNCATE TABLE penstock_batches")
     sink.write(rows, batch(1))
@@ -174,7 +173,7 @@ def test_rows_are_deleted_by_keys_of_any_type(
     sink = database.sink(append_only_mode=False, primary_key="k", schema_override=types)
     schema = f"k {spark_type}, n INT, _gs_op STRING"
     sink.write(frame(spark, schema, (first, 1, "i"), (second, 2, "i")), batch(0))
-    assert sink.write(frame(spark, schema, (second, None, "d")), batch(1)) == 1
+    assert sink.write(frame(spark, schema, (second, None, "d")), batch(1)).rows == 1
     assert database.rows("SELECT n FROM t FINAL") == [(1,)]
 
 
@@ -201,8 +200,8 @@ def test_where_the_newest_row_is_refused_an_older_one_of_its_key_counts(
 
 
 def test_one_task_has_all_rows_of_a_key_where_a_delete_knows_no_versions(database: Database) -> None:
-    assert database.sink(append_only_mode=False, version_column_name="v").needs_arrival_order
-    assert not database.sink(version_column_name="v").needs_arrival_order
+    assert database.sink(append_only_mode=False, version_column_name="v").capabilities.last_arrival_wins
+    assert not database.sink(version_column_name="v").capabilities.last_arrival_wins
 
 
 def test_a_version_decides_which_row_is_the_newest(database: Database, spark: SparkSession) -> None:
@@ -253,7 +252,7 @@ def test_a_delete_may_be_no_more_than_a_key(database: Database, spark: SparkSess
     assert database.rows("SELECT id FROM t FINAL ORDER BY id") == [(2,), (3,)]
     database.client.command("DROP TABLE t")
     database.sink(schema_override={"name": "String"}).write(frame(spark, CHANGES, (1, "a", "i")), batch(2))
-    assert database.sink().write(frame(spark, CHANGES, (1, None, "d")), batch(3)) == 1
+    assert database.sink().write(frame(spark, CHANGES, (1, None, "d")), batch(3)).rows == 1
     assert database.rows("SELECT id, name FROM t FINAL") == []
 
 
@@ -376,7 +375,7 @@ def letters_of(sink: ClickHouseSink, rows: DataFrame) -> tuple[WriteResult, dict
             row = json.loads(letter["value"])
             found[row["id"]] = (row, letter["message"])
 
-    return sink.deliver(rows, FIRST, keep), found
+    return sink.write(rows, FIRST, keep), found
 
 
 CHECKED = "CREATE TABLE t (id Int64, n Int8, kind Enum8('a' = 1), CONSTRAINT small CHECK n < 100) " + PLAIN
@@ -434,7 +433,7 @@ def test_refused_rows_may_be_skipped_or_stop_the_query(database: Database, spark
     rows = frame(spark, "id BIGINT, n INT, kind STRING", (1, 101, "a"), (2, 5, "a"))
     assert letters_of(database.sink(on_error="skip"), rows) == (WriteResult(1, 1), {})
     with pytest.raises(QueryFailed) as caught:
-        database.sink(on_error="stop").deliver(rows, batch(1), lambda letters: None)
+        database.sink(on_error="stop").write(rows, batch(1), lambda letters: None)
     assert (caught.value.code, caught.value.retriable) == ("rows-refused", False)
     assert database.rows("SELECT id FROM t") == [(2,)]
 
@@ -576,7 +575,7 @@ def test_a_server_that_is_gone_may_come_back(spark: SparkSession) -> None:
 def test_ten_thousand_rows_in_every_packing(compression: str, database: Database, spark: SparkSession) -> None:
     rows = spark.range(0, 10_000, 1, 4).selectExpr("id", "concat('row ', id) AS name")
     sink = database.sink(compression=compression, compression_level=3, parallelism=2, batch_size=3000)
-    assert sink.write(rows, FIRST) == 10_000
+    assert sink.write(rows, FIRST).rows == 10_000
     assert database.rows("SELECT count(), sum(id), uniqExact(name) FROM t") == [(10_000, 49_995_000, 10_000)]
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from penstock.clients.clickhouse.client import ClickHouse
 from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
-from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.dev import postgres as dev
@@ -153,7 +152,7 @@ def test_bytes_and_truth_values_that_the_sink_has_kept_are_read_as_such(
     place = urlsplit(archive.client.url)
     server = ClickHouse(f"http://{place.netloc}", database=archive.client.database)
     sink = ClickHouseSink.model_validate({"from": "rows", "table": "kept", "primary_key": "id"})
-    sink.with_clusters(Clusters(clickhouse_sink=Target(server))).write(rows, BATCH)
+    sink.with_target(Target(server)).write(rows, BATCH)
     archive.client.command("INSERT INTO kept (id, ok) VALUES (4, 2)")
     optional = [{"name": "ok", "type": ["null", "boolean"]}, {"name": "raw", "type": ["null", "bytes"]}]
     fields = [{"name": "id", "type": "long"}, *optional]

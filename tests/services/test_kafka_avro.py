@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.clients.clusters import Cluster, Clusters
+from penstock.clients.clusters import Cluster
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.registry.client import RegisteredSchema, Registry
 from penstock.clients.registry.schema_cache import SchemaCache
+from penstock.connectors.contract import ReadRequest
 from penstock.connectors.kafka import KafkaSource
 from penstock.errors import ServiceError
 from penstock.runtime.replay.output_replay import ReplayResult
@@ -267,16 +268,16 @@ sinks:
         (3, "c", None),
     ]
     source = KafkaSource.model_validate({"topic": topic, "schema_id_overrides": [{"from": 1, "to": 424242}]})
-    clusters = Clusters(Cluster(broker.plain, SchemaCache(asked)))
+    cluster = Cluster(broker.plain, SchemaCache(asked))
     with pytest.raises(ServiceError, match="no schema in Avro of the number 424242") as failed:
-        source.with_clusters(clusters).peek(running.spark)
+        source.with_cluster(cluster).peek(running.spark, ReadRequest())
     assert failed.value.code == "schema-unknown"
 
 
 def test_what_a_registry_puts_before_json_is_passed_over(running: Running, broker: Broker, topic: str) -> None:
     produce(broker.plain, topic, b'\0\0\0\0\x07{"id": 1}', {"id": 2}, b"\0\0\0\0\x07[]", b"\0")
-    source = KafkaSource(topic=topic, data_format="json").with_clusters(Clusters(Cluster(broker.plain)))
-    assert [row["id"] for row in source.peek(running.spark).collect()] == [1, 2]
+    source = KafkaSource(topic=topic, data_format="json").with_cluster(Cluster(broker.plain))
+    assert [row["id"] for row in source.peek(running.spark, ReadRequest()).collect()] == [1, 2]
 
 
 def test_rows_are_taken_out_of_the_envelopes_of_debezium(
@@ -299,9 +300,9 @@ def test_rows_are_taken_out_of_the_envelopes_of_debezium(
         value(number, 1, 1, "a", 1, 1, "b", "u"),
         value(number, 1, 1, "b", None, "d"),
     )
-    clusters = Clusters(Cluster(broker.plain, SchemaCache(Registry([registry]))))
-    source = KafkaSource(topic=topic, envelope="debezium", primary_key=("id",)).with_clusters(clusters)
-    found = [(row["id"], row["name"], row["_gs_op"]) for row in source.peek(running.spark).collect()]
+    cluster = Cluster(broker.plain, SchemaCache(Registry([registry])))
+    source = KafkaSource(topic=topic, envelope="debezium", primary_key=("id",)).with_cluster(cluster)
+    found = [(row["id"], row["name"], row["_gs_op"]) for row in source.peek(running.spark, ReadRequest()).collect()]
     assert found == [(1, "a", "i"), (1, "b", "u"), (1, "b", "d")]
 
 
@@ -311,12 +312,15 @@ RECORD = (
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
 
+ANY = ReadRequest()
 
-def deleted(source: KafkaSource, clusters: Clusters, running: Running, *keys: bytes) -> list[Any]:
+
+def deleted(
+    source: KafkaSource, cluster: Cluster, running: Running, *keys: bytes, request: ReadRequest = ANY
+) -> list[Any]:
     """What records without a value delete, by their keys: the columns of the primary key, or what is wrong."""
     records = [(bytearray(key), None, source.topic, 0, at, None, []) for at, key in enumerate(keys)]
-    rows = source.with_clusters(clusters).decode_records(running.spark.createDataFrame(records, RECORD))
-    assert rows is not None
+    rows = source.with_cluster(cluster).decode_records(running.spark.createDataFrame(records, RECORD), request)
     found = rows.orderBy("_origin.offset").collect()
     assert {row["_gs_op"] for row in found} == {"d"}
     return [row["_error"] or tuple(row[name] for name in source.primary_key) for row in found]
@@ -325,27 +329,34 @@ def deleted(source: KafkaSource, clusters: Clusters, running: Running, *keys: by
 def test_keys_that_are_not_surely_the_primary_key_delete_nothing(
     running: Running, broker: Broker, registry: str, topic: str
 ) -> None:
-    clusters = Clusters(Cluster(broker.plain, SchemaCache(Registry([registry]))))
+    cluster = Cluster(broker.plain, SchemaCache(Registry([registry])))
     by_number = KafkaSource.model_validate(
         {"topic": topic, "data_format": "json", "schema": {"id": "int64"}, "primary_key": "id"}
     )
     keys = [b"7", b" 8", b'"9"', b'{"id": "10"}', b'{"schema": {"type": "int64"}, "payload": 11}']
-    assert deleted(by_number, clusters, running, *keys) == [(7,), (8,), (9,), (10,), (11,)]
+    assert deleted(by_number, cluster, running, *keys) == [(7,), (8,), (9,), (10,), (11,)]
     bad = [b"seven", b"1.5", b"", b"null", b"7:8", b'{"id": null}', b'{"no": 7}', b'{"id": 7', b'{"id": {"id": 7}}']
     bad += [b"\xff7", b"\x01\x027", b"\0\0\x007", b"\0\0\0\0\0\0\x007", value(424242, 7), b"9" * 30]
-    assert deleted(by_number, clusters, running, *bad) == ["key-unreadable"] * len(bad)
+    assert deleted(by_number, cluster, running, *bad) == ["key-unreadable"] * len(bad)
 
-    by_text = by_number.with_columns((Column("id", "STRING"), Column("_gs_op", "STRING")))
+    by_text = ReadRequest(columns=(Column("id", "STRING"), Column("_gs_op", "STRING")))
     keys = [b"abc", b'"abc"', b'"a\\"b"', b'"abc', b'{"id": "abc"}', b'{"schema": {}, "payload": "abc"}']
-    assert deleted(by_text, clusters, running, *keys) == [("abc",), ("abc",), ('a"b',), ('"abc',), ("abc",), ("abc",)]
-    assert deleted(by_text, clusters, running, b"\xff", value(1, "a")) == ["key-unreadable"] * 2
+    assert deleted(by_number, cluster, running, *keys, request=by_text) == [
+        ("abc",),
+        ("abc",),
+        ('a"b',),
+        ('"abc',),
+        ("abc",),
+        ("abc",),
+    ]
+    assert deleted(by_number, cluster, running, b"\xff", value(1, "a"), request=by_text) == ["key-unreadable"] * 2
 
     by_both = KafkaSource.model_validate(
         {"topic": topic, "data_format": "json", "schema": {"a": "int64", "b": "string"}, "primary_key": "a,b"}
     )
     keys = [b"1:x:y", b'{"a": 1, "b": "x"}']
-    assert deleted(by_both, clusters, running, *keys) == [(1, "x:y"), (1, "x")]
-    assert deleted(by_both, clusters, running, b"1", b"x:1", b'{"a": 1}') == ["key-unreadable"] * 3
+    assert deleted(by_both, cluster, running, *keys) == [(1, "x:y"), (1, "x")]
+    assert deleted(by_both, cluster, running, b"1", b"x:1", b'{"a": 1}') == ["key-unreadable"] * 3
 
 
 def test_keys_in_avro_are_read_by_their_own_schema(running: Running, broker: Broker, registry: str, topic: str) -> None:
@@ -362,12 +373,12 @@ def test_keys_in_avro_are_read_by_their_own_schema(running: Running, broker: Bro
     ]
     numbers = [asked.register(f"{topic}-key", json.dumps(shape)) for shape in shapes]
     record, wide, optional, number, text, other, strange = numbers
-    clusters = Clusters(Cluster(broker.plain, SchemaCache(asked)))
+    cluster = Cluster(broker.plain, SchemaCache(asked))
     source = KafkaSource(topic=topic, primary_key=("id",))
     keys = [value(record, 1), value(wide, 1, 5, 0, 2), value(optional, 1, 1, 3), value(number, 4), value(text, 1, "5")]
-    assert deleted(source, clusters, running, *keys, b"6") == [(n,) for n in range(1, 7)]
+    assert deleted(source, cluster, running, *keys, b"6") == [(n,) for n in range(1, 7)]
     bad = [value(optional, 1, None), value(optional, None), value(text, 1, "x"), value(other, 7), value(strange, 0)]
-    assert deleted(source, clusters, running, *bad, value(record)) == ["key-unreadable"] * 6
+    assert deleted(source, cluster, running, *bad, value(record)) == ["key-unreadable"] * 6
 
 
 def test_a_key_without_a_value_deletes_whatever_its_schema_and_a_wrong_one_is_kept(
@@ -416,9 +427,9 @@ def test_values_that_may_be_null_are_read_and_null_is_as_good_as_none(
     newest = asked.register(f"{topic}-value", json.dumps(["null", SECOND]))
     records = [value(first, 1, "a"), value(newest, 1, 2, "b", 2.5), value(last, 0, 3, "c", None)]
     produce(broker.plain, topic, *records, ("4", value(newest, None)), ("5", value(last, 1)), value(newest, 2))
-    clusters = Clusters(Cluster(broker.plain, SchemaCache(asked)))
-    source = KafkaSource(topic=topic, primary_key=("id",)).with_clusters(clusters)
-    read = source.peek(running.spark)
+    cluster = Cluster(broker.plain, SchemaCache(asked))
+    source = KafkaSource(topic=topic, primary_key=("id",)).with_cluster(cluster)
+    read = source.peek(running.spark, ReadRequest())
     assert [(row["id"], row["name"], row["paid"], row["_gs_op"]) for row in read.collect()] == [
         (1, "a", None, "i"),
         (2, "b", 2.5, "i"),

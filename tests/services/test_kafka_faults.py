@@ -171,11 +171,11 @@ def test_a_topic_that_is_made_anew_stops_the_query(running: Running, mortal: Mor
     made_anew(mortal, 5)  # nothing was read of the one before
     running.run()
     made_anew(mortal, 1)
-    with pytest.raises(QueryFailed, match="events/0 ends at 1, and was read up to 5: it was made anew"):
+    with pytest.raises(QueryFailed, match="events/0 ends at 1, and was read up to 5: it was created again"):
         running.run()
     produce(mortal.cluster, "events", *({"id": 101 + number} for number in range(9)))
     for _ in range(2):
-        with pytest.raises(QueryFailed, match="events/0 was made anew since it was read up to 5") as failed:
+        with pytest.raises(QueryFailed, match="events/0 was created again after it was read up to 5") as failed:
             running.run()
         assert failed.value.code == "records-gone"
     running.run(allow_rebuild=["seen"])
@@ -187,7 +187,9 @@ def test_a_topic_that_is_made_anew_between_two_batches_stops_the_query(running: 
     written(running, mortal, seldom)
     produce(mortal.cluster, "events", *({"id": number} for number in range(5)))
     # It may be looked at before it is filled again: then it ends too early.
-    with pytest.raises(QueryFailed, match=r"events/0 (was made anew since it was|ends at \d, and was) read up to 5"):
+    with pytest.raises(
+        QueryFailed, match=r"events/0 (was created again after it was|ends at \d, and was) read up to 5"
+    ):
         live(
             running,
             lambda run: run.board.snapshot()[0].rows_out >= 5,

@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.clients.clusters import Clusters
 from penstock.clients.postgres.server import PostgresServer
 from penstock.connectors.postgres_aggregate import PostgresAggregateSink
 from penstock.dev import postgres as dev
@@ -65,7 +64,7 @@ class Given:
     def sink(self, **settings: Any) -> PostgresAggregateSink:
         tables = {"schema": self.schema, "landing_table": "log", "agg_table": "sums"}
         said = {"from": "rows", "primary_key": "id", **tables, **self.settings, **settings}
-        return PostgresAggregateSink.model_validate(said).with_clusters(Clusters(postgres=self.server))
+        return PostgresAggregateSink.model_validate(said).with_server(self.server)
 
     def write(self, columns: str, *rows: tuple[Any, ...], **settings: Any) -> int:
         self.batch += 1
@@ -73,7 +72,7 @@ class Given:
 
     def write_again(self, columns: str, *rows: tuple[Any, ...], **settings: Any) -> int:
         frame = self.spark.createDataFrame(list(rows), columns).coalesce(1)
-        return self.sink(**settings).write(frame, replace(FIRST, batch_id=self.batch))
+        return self.sink(**settings).write(frame, replace(FIRST, batch_id=self.batch)).rows
 
     def make(self, *statements: str) -> None:
         for statement in (f"CREATE SCHEMA {self.schema}", *statements):
@@ -454,7 +453,7 @@ def test_a_failure_after_the_rows_were_counted_leaves_nothing(given: Given, monk
 def test_a_rehearsal_counts_nothing(given: Given) -> None:
     given.write(COLUMNS, (1, "a", 10, "i"))
     rows = given.spark.createDataFrame([(2, "a", 5, "i")], COLUMNS)
-    given.sink().rehearse(rows, replace(FIRST, batch_id=1))
+    given.sink().trial(rows, replace(FIRST, batch_id=1))
     assert given.kept("account, total") == [("a", "10")]
 
 

@@ -35,13 +35,14 @@ class Following:
     """Reads a table on and on, without Spark."""
 
     def __init__(self, shop: Shop, directory: Path, **settings: Any) -> None:
-        self._source = PostgresCdcSource.model_validate(shop.source(**settings)).with_directory(directory)
+        self._source = PostgresCdcSource.model_validate(shop.source(**settings))
+        self._directory = directory
         self._db = shop.db
         self.again()
 
     def again(self) -> "Following":
         """As a new run sees the table."""
-        self.followed: PublishedTable = self._source._published_table()
+        self.followed: PublishedTable = self._source._published_table(self._directory)
         self.schema = _arrow(self.followed.schema)
         return self
 

@@ -22,7 +22,6 @@ import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.clients.clusters import Clusters
 from penstock.clients.postgres import pool, tables
 from penstock.clients.postgres.pool import pooled_connection
 from penstock.clients.postgres.server import PostgresServer
@@ -72,12 +71,12 @@ class Given:
 
     def sink(self, **settings: Any) -> PostgresSink:
         said = {"from": "rows", "schema": self.schema, "table": "orders", "primary_key": "id", **settings}
-        return PostgresSink.model_validate(said).with_clusters(Clusters(postgres=server(self.database)))
+        return PostgresSink.model_validate(said).with_server(server(self.database))
 
     def write(self, columns: str, *rows: tuple[Any, ...], **settings: Any) -> int:
         self.batch += 1
         frame = self.spark.createDataFrame(list(rows), columns).coalesce(1)
-        return self.sink(**settings).write(frame, replace(FIRST, batch_id=self.batch))
+        return self.sink(**settings).write(frame, replace(FIRST, batch_id=self.batch)).rows
 
     def again(self, columns: str, *rows: tuple[Any, ...]) -> int:
         """Write as soon as the server takes rows again."""
@@ -399,8 +398,8 @@ def test_words_of_an_enum_and_odd_names(given: Given) -> None:
     with pytest.raises(ServiceError, match="too long for a column"):
         given.write(f"id INT, {'x' * 64} INT", (1, 1))
     odd = given.sink(schema=f'{given.schema} 50% "off"')
-    assert odd.write(given.spark.createDataFrame([(1,)], "id INT"), FIRST) == 1
-    assert odd.write(given.spark.createDataFrame([(1,)], "id INT"), FIRST) == 0
+    assert odd.write(given.spark.createDataFrame([(1,)], "id INT"), FIRST).rows == 1
+    assert odd.write(given.spark.createDataFrame([(1,)], "id INT"), FIRST).rows == 0
     given.database.rows(f'DROP SCHEMA "{given.schema} 50% ""off""" CASCADE')
 
 
@@ -552,7 +551,7 @@ def test_a_delete_needs_only_its_key_where_a_domain_takes_no_nulls(given: Given)
             given.write(columns, row)
         assert caught.value.code == "rows-refused"
     rows = given.spark.createDataFrame([(n, *row) for n, row in enumerate(refused)], f"place INT, {columns}")
-    assert [place for place, _ in given.sink().find_rejected_rows(rows.coalesce(1), "place", FIRST)] == [0, 1, 2, 3, 4]
+    assert [place for place, _ in given.sink().trial(rows.coalesce(1), FIRST, "place")] == [0, 1, 2, 3, 4]
     assert given.rows() == [("2", "again", "4"), ("3", "c", "3")]
 
 
@@ -588,7 +587,7 @@ def test_a_delete_without_its_whole_key_is_refused_as_a_row(given: Given) -> Non
         given.write(columns, *gone, **key)
     assert caught.value.code == "rows-refused"
     rows = given.spark.createDataFrame([(n, *row) for n, row in enumerate(gone)], f"place INT, {columns}")
-    assert [place for place, _ in given.sink(**key).find_rejected_rows(rows.coalesce(1), "place", FIRST)] == [1, 2]
+    assert [place for place, _ in given.sink(**key).trial(rows.coalesce(1), FIRST, "place")] == [1, 2]
     assert given.rows() == [("1", "a"), ("2", "b")]
 
 
@@ -713,7 +712,7 @@ def test_many_and_few_rows_of_tasks_arrive_in_their_order(given: Given) -> None:
     many = given.spark.range(0, 20_000, 1, 1).selectExpr("id", "concat('many ', id) AS v")
     few = given.spark.range(19_990, 20_010, 1, 1).selectExpr("id", "concat('few ', id) AS v")
     for batch, rows in enumerate((many.union(few), few.union(many))):
-        assert given.sink().write(rows, replace(FIRST, batch_id=batch)) == 20_020
+        assert given.sink().write(rows, replace(FIRST, batch_id=batch)).rows == 20_020
         both = "few" if batch == 0 else "many"
         expected = [(str(n), f"{'many' if n < 19_990 else both if n < 20_000 else 'few'} {n}") for n in range(20_010)]
         assert given.rows() == expected
@@ -722,7 +721,7 @@ def test_many_and_few_rows_of_tasks_arrive_in_their_order(given: Given) -> None:
 def test_as_many_tasks_copy_as_are_wanted_and_rows_keep_their_order(given: Given) -> None:
     rows = given.spark.range(0, 40, 1, 4).selectExpr("id % 3 AS id", "id AS n")
     for batch, tasks in enumerate((None, 2, 1)):
-        assert given.sink(parallelism=tasks).write(rows, replace(FIRST, batch_id=batch)) == 40
+        assert given.sink(parallelism=tasks).write(rows, replace(FIRST, batch_id=batch)).rows == 40
         assert given.rows() == [("0", "39"), ("1", "37"), ("2", "38")]
     beside = given.database.rows(f"SELECT tablename FROM pg_tables WHERE schemaname = '{given.schema}'")
     (parts,) = [name for (name,) in beside if name.startswith("penstock_parts_")]

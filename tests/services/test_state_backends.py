@@ -125,7 +125,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_that_offsets_are_of
     time.sleep(1)
     KafkaAdmin(cluster).create(topic, 2, 1, {})
     in_postgres.sent(*range(100, 140))
-    with pytest.raises(QueryFailed, match="was made anew since it was read up to"):
+    with pytest.raises(QueryFailed, match="was created again after it was read up to"):
         in_postgres.running.run()
 
 

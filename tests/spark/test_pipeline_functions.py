@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.clients.jvm.udfs.functions import register_row_functions
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_row_error
+from penstock.runtime.spark.errors import failure_of, is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.sql.types.columns import spark_type
 from tests.pipelines import COLUMNS, Fixture, groups, shown, studied, translated
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.file import FileSink
+from penstock.connectors.file_sink import FileSink
 from penstock.runtime.delivery.sink_progress import NOTE
 from penstock.runtime.replay.output_replay import ReplayResult
 from penstock.runtime.replay.replay import replay_dead_letters
@@ -55,7 +55,7 @@ def test_a_batch_is_as_many_files_as_are_wanted_at_most(pipeline: Running) -> No
     for tasks, files in ((None, 4), (1, 1)):
         folder = pipeline.root / str(files)
         said = {"from": "a", "path": str(folder), "format": "json", "parallelism": tasks}
-        assert FileSink.model_validate(said).write(rows, FIRST) == 8
+        assert FileSink.model_validate(said).write(rows, FIRST).rows == 8
         assert len(list(folder.glob("*/part-*.json"))) == files
         assert [row["id"] for row in sorted(json_rows(folder), key=lambda row: row["id"])] == [*range(8)]
 

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.clusters import Clusters
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.project.application_settings import settings_from
@@ -37,7 +36,7 @@ def server() -> Iterator[servers.Endpoint]:
 
 def sink(server: servers.Endpoint, environ: dict[str, str] | None = None, **options: Any) -> WebhookSink:
     found = WebhookSink.model_validate({"from": "rows", "url": server.url, **options})
-    return found.with_clusters(Clusters(settings=settings_from(environ or {})))
+    return found.with_settings(settings_from(environ or {}), "hook")
 
 
 def numbers(spark: SparkSession, count: int, parts: int = 1) -> DataFrame:
@@ -56,7 +55,7 @@ def test_a_request_is_a_list_of_rows_with_nulls_and_their_operation(
     spark: SparkSession, server: servers.Endpoint
 ) -> None:
     rows = spark.sql("SELECT 'u' AS _gs_op, 1L AS id, 'ä' AS name, CAST(NULL AS INT) AS note, struct(2 AS x) AS s")
-    assert sink(server).write(rows, FIRST) == 1
+    assert sink(server).write(rows, FIRST).rows == 1
     (request,) = server.taken
     assert request.body.decode() == '[{"id":1,"name":"ä","note":null,"s":{"x":2},"_gs_op":"u"}]\n'
     assert request.headers["Content-Type"] == "application/json"
@@ -85,7 +84,7 @@ def test_a_request_may_be_one_row(spark: SparkSession, server: servers.Endpoint)
 def test_requests_are_filled_across_arrow_batches(spark: SparkSession, server: servers.Endpoint) -> None:
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "7")
     try:
-        assert sink(server, batch_size=10).write(numbers(spark, 45), FIRST) == 45
+        assert sink(server, batch_size=10).write(numbers(spark, 45), FIRST).rows == 45
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert sorted(len(request.rows) for request in server.taken) == [5, 10, 10, 10, 10]
@@ -149,7 +148,7 @@ def test_keys_are_repeated_in_whatever_order_tasks_hear_from_each_other(
         type(rows), "repartition", lambda *given: shuffled(*given).sortWithinPartitions(f.rand(next(seeds)))
     )
     for _ in range(2):
-        assert sink(server, batch_size=10, **options).write(rows, FIRST) == 400
+        assert sink(server, batch_size=10, **options).write(rows, FIRST).rows == 400
     assert next(seeds, None) is None
     assert dict.fromkeys(keys(server.taken), 2) == Counter(keys(server.taken))
 
@@ -172,7 +171,7 @@ def test_rows_of_a_key_arrive_in_their_order(spark: SparkSession, server: server
     server.always = Says(does="slow")
     server.plan = [Says(503) for _ in range(10)]
     rows = spark.range(0, 400, 1, 4).selectExpr("id", "id % 50 AS customer")
-    assert sink(server, primary_key="customer", batch_size=5, parallelism=2).write(rows, FIRST) == 400
+    assert sink(server, primary_key="customer", batch_size=5, parallelism=2).write(rows, FIRST).rows == 400
     for customer in range(50):
         assert [row["id"] for request in server.taken for row in request.rows if row["customer"] == customer] == list(
             range(customer, 400, 50)
@@ -186,13 +185,13 @@ def test_rows_of_a_key_arrive_in_their_order(spark: SparkSession, server: server
 @pytest.mark.parametrize("says", [Says(500), Says(429, headers={"Retry-After": "0"}), RESET])
 def test_what_passes_leaves_no_gap(spark: SparkSession, server: servers.Endpoint, says: Says) -> None:
     server.plan = [says] * 5
-    assert sink(server, batch_size=10).write(numbers(spark, 100, 2), FIRST) == 100
+    assert sink(server, batch_size=10).write(numbers(spark, 100, 2), FIRST).rows == 100
     assert sorted(server.ids) == list(range(100))
 
 
 def test_a_server_that_hangs_is_asked_again(spark: SparkSession, server: servers.Endpoint) -> None:
     server.plan = [HANG]
-    assert sink(server, timeout="300ms").write(numbers(spark, 5), FIRST) == 5
+    assert sink(server, timeout="300ms").write(numbers(spark, 5), FIRST).rows == 5
 
 
 def failure(hook: WebhookSink, rows: DataFrame) -> ServiceError:

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from penstock.manifest.model import Manifest
+from penstock.manifest.model import Manifest, Pushdown
 from penstock.manifest.queries.assembly import stream_name
 from tests.unit.conftest import Compile
 
@@ -119,6 +119,35 @@ def test_comments_and_layout_do_not_change_a_fingerprint(project_manifest: Compi
         return project_manifest(text).queries[0].fingerprint
 
     assert fingerprint(other) == fingerprint("SELECT id FROM")
+
+
+def test_what_is_found_in_the_sql_is_no_part_of_a_fingerprint(project_manifest: Compile) -> None:
+    """A version that finds more in it would otherwise ask for restarts of what an older one has begun."""
+    query = project_manifest(HEAD + "  - {name: m, sql: 'SELECT id FROM {{ source(\"s\") }} WHERE id > 1'}\n").query(
+        "m"
+    )
+    assert query.pushdown.columns == ("at", "id", "s", "source.s")
+    assert "pushdown" not in query.to_document()
+    assert query.model_copy(update={"pushdown": Pushdown()}).fingerprint == query.fingerprint
+
+
+def test_a_fan_out_reads_the_rows_that_some_step_uses(pipeline_manifest: Compile) -> None:
+    manifest = pipeline_manifest("""
+sources: {rows: {type: generator, columns: {id: {kind: sequence}, name: {kind: sequence}}}}
+transforms:
+  few: {type: sql, primary_key: id, sql: "SELECT id FROM rows WHERE id < 3"}
+  many: {type: sql, primary_key: id, sql: "SELECT id FROM rows WHERE id > 7"}
+sinks: {a: {type: print, from: few}, b: {type: print, from: many}}
+""")
+    assert manifest.queries[0].pushdown.conditions == {"source.rows": "`id` < 3 OR `id` > 7"}
+
+
+def test_an_operator_keeps_the_columns_that_are_used(project_manifest: Compile) -> None:
+    sql = 'SELECT id, COUNT(*) AS n FROM {{ source("s") }} GROUP BY id'
+    query = project_manifest(f"{HEAD}  - {{name: m, key: id, sql: '{sql}'}}\n").query("m")
+    assert query.pushdown.columns is None
+    assert query.pushdown.views["source.s"] is not None
+    assert "id" in query.pushdown.views["source.s"]
 
 
 def test_sinks_that_share_a_source_are_one_query(pipeline_manifest: Compile) -> None:

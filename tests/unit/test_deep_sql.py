@@ -10,7 +10,8 @@ import pytest
 from penstock.manifest.compile import compile
 from penstock.sql.analyze.analysis import analyze_query
 from penstock.sql.parse.dialects import PIPELINE, PROJECT
-from penstock.sql.parse.query import MAX_BRACKETS, MAX_DEPTH, MAX_QUERIES, MAX_TYPES, Problem, parse
+from penstock.sql.parse.nesting import MAX_BRACKETS, MAX_DEPTH, MAX_TYPES
+from penstock.sql.parse.query import MAX_QUERIES, Problem, parse
 from penstock.sql.types.columns import Column
 from tests.support import codes
 from tests.unit.conftest import MAIN, Check

@@ -247,11 +247,11 @@ def test_records_that_are_gone_are_named_by_their_ranges() -> None:
     begins, ends = {("a", 0): 5, ("a", 1): 1000, ("a", 2): 0}, {("a", 0): 9, ("a", 1): 2000, ("a", 2): 3}
     assert list(describe_gone_records(reached, begins, ends)) == [
         "a/1: the records 5 to 999 are gone and were never read",
-        "a/2 ends at 3, and was read up to 5: it was made anew",
-        "b/0 is gone, of which the records up to 5 were read",
+        "a/2 ends at 3, and was read up to 5: it was created again",
+        "b/0 is gone; records up to 5 were read",
     ]
     assert list(describe_gone_records({("a", 0): 5}, begins, ends, {"a"})) == [
-        "a/0 was made anew since it was read up to 5: what it holds before that was never read"
+        "a/0 was created again after it was read up to 5: records before that were never read"
     ]
     assert not list(describe_gone_records({("a", 0): 0}, {("a", 0): 0}, ends, {"a"}))
 
@@ -280,7 +280,7 @@ def test_positions_that_are_refused_are_said_once_and_keep_no_others_back() -> N
         wait_until(lambda now=("open", at): now in told, 30)  # type: ignore[misc]
     teller.close()
     assert told == [("open", 1), ("open", 2)]
-    assert said == ["How far `closed` is cannot be told: the user may not do that"]
+    assert said == ["The offsets of `closed` cannot be committed: the user may not do that"]
 
 
 def test_what_passes_by_itself_and_what_does_not() -> None:

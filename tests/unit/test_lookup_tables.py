@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock.connectors.contract import ReadRequest
 from penstock.connectors.file import FileSource
 from penstock.manifest.model import Manifest, QuerySpec
 from penstock.plan.deployed.state import Checkpoint, DeployedState
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
+from penstock.runtime.query.inputs import QueryInput
 from penstock.runtime.query.table_watch import TableWatch
 from penstock.runtime.run.backoff import MOST_IN_DRAIN, Retries
 from tests.unit.conftest import Compile, Link
@@ -132,12 +134,15 @@ def test_a_checkpoint_of_a_lookup_that_counted_as_stateful_goes_on(project_manif
 
 def test_a_query_begins_again_when_files_of_its_lookup_table_change(project_manifest: Compile, tmp_path: Path) -> None:
     query = project_manifest(HEAD + model("m", LOOKUP)).query("m")
-    sources = [FileSource(path=str(tmp_path / entry.view), format="csv") for entry in query.inputs]
+    inputs = [
+        QueryInput(entry, FileSource(path=str(tmp_path / entry.view), format="csv"), ReadRequest())
+        for entry in query.inputs
+    ]
     stream, table = (tmp_path / entry.view for entry in query.inputs)
     for folder in (stream, table):
         folder.mkdir()
         (folder / "a.csv").write_text("k,name\n1,one\n")
-    watch = TableWatch(query, sources)
+    watch = TableWatch(inputs)
     (stream / "b.csv").write_text("k,name\n2,two\n")
     (table / "_SUCCESS").write_text("")
     assert watch.find_change() is None
@@ -147,7 +152,7 @@ def test_a_query_begins_again_when_files_of_its_lookup_table_change(project_mani
     assert (changed.code, changed.retriable) == ("table-changed", True)
     assert changed.message == "files of the table `c` changed: it is read again"
     assert watch.poll() is changed
-    watch = TableWatch(query, sources)
+    watch = TableWatch(inputs)
     (table / "a.csv").unlink()
     assert watch.find_change() is not None
 

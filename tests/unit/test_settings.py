@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from penstock.cli.options import target
+from penstock.clients.clickhouse import settings_server as clickhouse_server
 from penstock.clients.clickhouse.client import ClickHouse, ClickHouseSinkServer, ClickHouseSourceServer
-from penstock.clients.clusters import Clusters
 from penstock.clients.http.auth import split_credentials
+from penstock.clients.postgres import settings_server as postgres_server
 from penstock.connectors.print import PrintSink
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import ProjectInvalid, ServiceError, Severity
@@ -129,7 +130,7 @@ def test_secrets_of_requests_are_found_by_their_names_in_either_case() -> None:
     settings = settings_from({"PENSTOCK__HTTP_SECRET_VALUE__PARTNER_A": "hunter22"}, file)
     sink = WebhookSink.model_validate({"from": "a", "url": "http://partner", "secret_name": "partner_A"})
     assert list(sink.remarks(settings)) == []
-    assert sink.with_clusters(Clusters(settings=settings))._endpoint().headers["X-Key"] == "hunter22"
+    assert sink.with_settings(settings, "out")._endpoint().headers["X-Key"] == "hunter22"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_a_secret_that_cannot_be_sent_is_told_without_showing_it(name: str, valu
     assert [remark.text for remark in remarks] == said
     assert "hunter" not in repr(remarks)
     if not said:
-        assert sink.with_clusters(Clusters(settings=settings))._endpoint().headers["X-Key"] == "hunter22"
+        assert sink.with_settings(settings, "out")._endpoint().headers["X-Key"] == "hunter22"
 
 
 @pytest.mark.parametrize(
@@ -179,9 +180,8 @@ def test_services_are_asked_as_whom_their_addresses_say_and_messages_do_not_show
     found = pipeline_clusters(settings_from(environ), on_kafka=True)
     assert found.source is not None
     assert found.source.schemas is not None
-    assert found.clickhouse_source is not None
-    assert found.clickhouse_sink is not None
-    for server in (found.clickhouse_source.server, found.clickhouse_sink.server):
+    settings = settings_from(environ)
+    for server in (clickhouse_server.source_server(settings).server, clickhouse_server.sink_server(settings).server):
         assert (server.url, server.user, server.password) == ("http://127.0.0.1:1", "me", "hunter22")
         with pytest.raises(ServiceError, match=r"ClickHouse at http://127\.0\.0\.1:1 does not answer"):
             server.ask("SELECT 1")
@@ -252,22 +252,20 @@ def test_a_sink_has_a_database_of_its_own_by_its_name() -> None:
         "STREAMLING__POSTGRES_SINK_CONNECTIONS__A__B__POOL": "5",
         "STREAMLING__POSTGRES_SINK_CONNECTIONS__C__POOL": "5",
     }
-    clusters = pipeline_clusters(
-        settings_from(environ, {"postgres_sink_connections": {"by.file": {"db": "f"}}}), on_kafka=False
-    )
-    mine, other = clusters.narrow_to_sink("sink.my-sink").postgres, clusters.narrow_to_sink("sink.a.-b").postgres
+    settings = settings_from(environ, {"postgres_sink_connections": {"by.file": {"db": "f"}}})
+    mine, other = postgres_server.sink_server(settings, "my-sink"), postgres_server.sink_server(settings, "a.-b")
     assert (mine.host, mine.user, mine.port) == ("mine", "ada", 5432)
     assert (other.host, other.port) == ("all", 6000)
-    assert clusters.narrow_to_sink("sink.by.file").postgres.database == "f"
+    assert postgres_server.sink_server(settings, "by.file").database == "f"
 
 
 def test_a_project_reaches_the_databases_that_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "stream_project.yml").write_text("project: {name: p}\n")
     monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SINK__URL", "http://tables:8123")
     monkeypatch.setenv("PENSTOCK__POSTGRES_SINK__HOST", "rows")
-    clusters = check(tmp_path).clusters
-    assert clusters.clickhouse_sink.server.url == "http://tables:8123"
-    assert clusters.postgres.host == "rows"
+    settings = check(tmp_path).clusters.settings
+    assert clickhouse_server.sink_server(settings).server.url == "http://tables:8123"
+    assert postgres_server.sink_server(settings, "any").host == "rows"
 
 
 def test_what_is_said_of_a_sink_under_several_spellings_is_put_together() -> None:
@@ -277,7 +275,7 @@ def test_what_is_said_of_a_sink_under_several_spellings_is_put_together() -> Non
         "PENSTOCK__POSTGRES_SINK_CONNECTIONS__PG_ARCHIVE__DB": "stronger",
     }
     file = {"postgres_sink_connections": {"pg.archive": {"host": "archive", "db": "weaker"}}}
-    found = pipeline_clusters(settings_from(environ, file), on_kafka=False).narrow_to_sink("sink.pg-archive").postgres
+    found = postgres_server.sink_server(settings_from(environ, file), "pg-archive")
     assert (found.host, found.port, found.password, found.database) == ("archive", 6000, "secret", "stronger")
 
 
@@ -389,8 +387,8 @@ def test_batches_begin_as_often_as_settings_say_where_their_sinks_say_nothing(
 def test_a_print_sink_has_the_settings_that_it_is_handed() -> None:
     settings = settings_from({"PENSTOCK__NUM_RECORDS_BEFORE_STOP": "7"})
     sink = PrintSink.model_validate({"from": "a"})
-    assert sink.most_rows is None
-    assert sink.with_clusters(Clusters(settings=settings)).most_rows == 7
+    assert sink.capabilities.most_rows is None
+    assert sink.with_settings(settings, "out").capabilities.most_rows == 7
 
 
 # Files
@@ -504,8 +502,8 @@ def test_a_project_has_no_such_file_beside_it(tmp_path: Path) -> None:
 
 
 def test_clickhouse_is_on_this_machine_unless_it_is_said_otherwise() -> None:
-    def found(environ: dict[str, str]) -> ClickHouseSinkServer | None:
-        return pipeline_clusters(settings_from(environ), on_kafka=False).clickhouse_sink
+    def found(environ: dict[str, str]) -> ClickHouseSinkServer:
+        return clickhouse_server.sink_server(settings_from(environ))
 
     assert found({}) == ClickHouseSinkServer(ClickHouse("http://localhost:8123"), "none", 6, 100_000)
     environ = {
@@ -531,7 +529,7 @@ def test_a_source_in_clickhouse_has_settings_of_its_own() -> None:
         "PENSTOCK__CLICKHOUSE_SOURCE__PAGE_SIZE": "500",
         "PENSTOCK__CLICKHOUSE_SOURCE__QUERY_TIMEOUT_SEC": "5",
     }
-    found = pipeline_clusters(settings_from(environ), on_kafka=False).clickhouse_source
+    found = clickhouse_server.source_server(settings_from(environ))
     named = "PENSTOCK__CLICKHOUSE_SOURCE"
     server = ClickHouse("https://archive:8443", "default", "secret", "default", named, 5)
     assert found == ClickHouseSourceServer(server, 500)

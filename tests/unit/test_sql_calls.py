@@ -115,7 +115,7 @@ def test_what_is_sound_is_left_alone(text: str) -> None:
             "SELECT * FROM TUMBLE(t, DESCRIPTOR(s), INTERVAL '1' HOUR)",
             "write TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))",
         ),
-        ("SELECT i, _gs_op FROM t", "changes carry it by themselves: leave it out"),
+        ("SELECT i, _gs_op FROM t", "changes have it already: remove it"),
     ],
 )
 def test_a_hint_names_the_way_out(text: str, hint: str) -> None:
@@ -161,7 +161,7 @@ def test_the_type_of_a_call_counts_not_that_of_its_arguments() -> None:
 
 def test_what_is_not_known_is_decided_by_spark_when_it_knows_the_types() -> None:
     found = analyze_query("SELECT x / 2 AS h FROM t", {"t": None}, {})
-    assert found.operands in ((), (None,))
+    assert not found.operands
     sql = "SELECT x / 2 AS h, AVG(x) FILTER (WHERE x > 1) AS m FROM t"
     assert to_spark(Query(sql, PROJECT)) == (
         "SELECT PENSTOCK_ROW_DIVIDE(`x`, 2) AS `h`, "
@@ -171,7 +171,7 @@ def test_what_is_not_known_is_decided_by_spark_when_it_knows_the_types() -> None
 
 def test_one_operand_that_is_no_whole_number_decides() -> None:
     found = analyze_query("SELECT x / 2.5 AS h FROM t", {"t": None}, {})
-    assert found.operands not in ((), (None,))
+    assert found.operands
 
 
 def test_a_model_that_reads_another_knows_its_types(project_manifest: Compile) -> None:

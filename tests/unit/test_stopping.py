@@ -6,8 +6,7 @@ from typing import cast
 import pytest
 
 from penstock.errors import QueryFailed, ServiceError
-from penstock.runtime.run.launch import LiveQuery
-from penstock.runtime.run.supervisor import DrainPolicy, _is_waited_for
+from penstock.runtime.run.launch import DrainPolicy, LiveQuery
 from penstock.workflow.host import unfinished_error
 
 LATE = QueryFailed("not-drained", "its batch was not done in time", retriable=True)
@@ -42,7 +41,8 @@ def test_a_policy_says_which_queries_are_waited_for(
     policy: DrainPolicy, plain: bool, in_real_time: bool, ends: bool
 ) -> None:
     def waited_for(*, in_real_time: bool = False, ends: bool = False) -> bool:
-        return _is_waited_for(cast(LiveQuery, SimpleNamespace(is_real_time=in_real_time, ends=ends)), policy)
+        live = cast(LiveQuery, SimpleNamespace(is_real_time=in_real_time, ends=ends))
+        return LiveQuery.is_waited_for(live, policy)
 
     assert (waited_for(), waited_for(in_real_time=True), waited_for(ends=True)) == (plain, in_real_time, ends)
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.main import app
 from penstock.clients.files.batch_directory import NOTE
-from penstock.connectors.topic import TopicSink
+from penstock.connectors.topic_sink import TopicSink
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Manifest
 from penstock.plan.deployed.state import Checkpoint, DeployedState

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.connectors.topic import TOPICS
+from penstock.connectors.topic_fields import TOPICS
 
 TOPIC: Final = TOPICS / "orders.raw.v1"
 START: Final = datetime(2026, 1, 1, 9, tzinfo=UTC)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from penstock.batch import BatchRef
 from penstock.clients.files.batch_directory import observe_count
-from penstock.connectors.contract import NO_SERVICE, StreamSink
+from penstock.connectors.contract import NO_SERVICE, KeepRows, SinkCapabilities, StreamSink, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,9 +18,6 @@ class BlackholeSink(StreamSink):
 
     type: Literal["blackhole"] = "blackhole"
     delivery = "nothing is kept"
-    ordered = False
-    changes = False
-    repeatable = True
     waives: ClassVar = {
         **dict.fromkeys(
             (
@@ -44,10 +41,14 @@ class BlackholeSink(StreamSink):
     }
     inert: ClassVar = dict.fromkeys(("parallelism", "batch_size"), "rows are thrown away where they are")
 
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        return SinkCapabilities(ordered=False, changes=False, repeatable=True)
+
+    def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
         rows, count = observe_count(batch)
         rows.write.format("noop").mode("append").save()
-        return count()
+        return WriteResult(count())
 
     def write_stream(self, rows: DataFrame, *, realtime: bool = False) -> DataStreamWriter:
         return rows.writeStream.format("noop")

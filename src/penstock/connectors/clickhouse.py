@@ -11,11 +11,12 @@ from pydantic import Field, PrivateAttr
 
 from penstock.batch import PartRead
 from penstock.clients.clickhouse.client import ClickHouseSourceServer as Origin
-from penstock.clients.clusters import Clusters
+from penstock.clients.clickhouse.settings_server import source_server
 from penstock.clients.int256.columns import int256_from_texts
 from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.config import Names, Whole
-from penstock.connectors.contract import Source
+from penstock.connectors.contract import ReadRequest, Source, SourceCapabilities
+from penstock.settings import Settings
 from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.clients.clickhouse.paging import PagedTable
 
 _FORMAT: Final = "penstock_clickhouse"
+_RENAME_HINT: Final = "leave it out: `columns` names those that are read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,6 @@ class ClickHouseSource(Source):
     type: Literal["clickhouse"] = "clickhouse"
     located_by = ("table_name",)
     own_labels: ClassVar = frozenset({"table"})
-    renaming = "leave it out: `columns` names those that are read"
     table_name: str = Field(min_length=1)
     """The table's name. Its sorting key must begin with a column of whole numbers."""
     columns: Names = ()
@@ -53,16 +54,12 @@ class ClickHouseSource(Source):
     _origin: Origin = PrivateAttr(Origin())
 
     @property
-    def bounded(self) -> bool:
-        return True
+    def capabilities(self) -> SourceCapabilities:
+        return SourceCapabilities(bounded=True, ends_as_job=True, finds_key=True, rename_hint=_RENAME_HINT)
 
-    @property
-    def tells_key(self) -> bool:
-        return True
-
-    def with_clusters(self, clusters: Clusters) -> Self:
+    def with_settings(self, settings: Settings, name: str) -> Self:
         found = self.model_copy()
-        found._origin = clusters.clickhouse_source or Origin()
+        found._origin = source_server(settings)
         return found
 
     def check(self) -> None:
@@ -75,28 +72,28 @@ class ClickHouseSource(Source):
         columns = tuple(Column(name, wide.get(name) or kind) for name, _, kind in found.columns)
         return ClickHouseTable(columns, found.key, found.keeps_one)
 
-    def read(self, spark: SparkSession, name: str) -> DataFrame:
+    def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         from penstock.clients.clickhouse.spark_source import Table, data_source
 
-        label = f"{_FORMAT}_{zlib.crc32(name.encode()):08x}"
+        label = f"{_FORMAT}_{zlib.crc32(request.name.encode()):08x}"
         reading = self._paged_table()
         spark.dataSource.register(data_source(label, Table(reading, self.start_at)))
-        return int256_from_texts(spark.readStream.name(name).format(label).load(), dict(reading.wide))
+        return int256_from_texts(spark.readStream.name(request.name).format(label).load(), dict(reading.wide))
 
-    def peek(self, spark: SparkSession) -> DataFrame:
+    def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         return self._read_range(spark)
 
-    def ahead(self, position: str | None) -> int | None:
+    def backlog(self, position: str | None) -> int | None:
         from penstock.clients.clickhouse.spark_source import Table
 
         begin, end = Table(self._paged_table(), self.start_at, position).span
         return end - begin
 
     def reread(
-        self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
+        self, spark: SparkSession, request: ReadRequest, parts: Mapping[str, PartRead] | None
     ) -> DataFrame | None:
-        part = parts.get(name)
-        if part is None or part.after is None or ordered:
+        part = None if parts is None else parts.get(request.name)
+        if part is None or part.after is None or request.ordered:
             return None
         return self._read_range(spark, part.before, part.after)
 
@@ -113,7 +110,7 @@ class ClickHouseSource(Source):
         origin = self._origin
         found = paged_table(origin.server, self.table_name, self.columns, self.filter, origin.page_size)
         if wrong := invalid_names_error(
-            (name for name, _, _ in found.columns), f"table `{self.table_name}`", self.renaming
+            (name for name, _, _ in found.columns), f"table `{self.table_name}`", _RENAME_HINT
         ):
             raise wrong
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
@@ -11,30 +11,30 @@ from pydantic import AliasChoices, Field, PrivateAttr
 from penstock.batch import BatchRef
 from penstock.clients.clickhouse.client import ClickHouseSinkServer as Target
 from penstock.clients.clickhouse.client import quote_identifier
-from penstock.clients.clusters import Clusters
+from penstock.clients.clickhouse.settings_server import sink_server
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.int256.columns import int256_columns, int256_to_texts
-from penstock.config import Key, OnError, Whole
-from penstock.connectors.contract import Sink, WriteResult
+from penstock.config import Key, Whole
+from penstock.connectors.contract import KeepRows, Sink, SinkCapabilities, WriteResult
 from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.row_columns import OP
 from penstock.settings import Settings
 from penstock.sql.types.columns import Columns
-from penstock.sql.types.int256 import WideType, is_decimal
-from penstock.sql.types.wide_decimals import decimal_sizes
+from penstock.sql.types.int256 import Int256Type, is_decimal
+from penstock.sql.types.long_decimals import decimal_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
     from penstock.clients.clickhouse.insert import PartitionInsert
 
-_COLUMNS: Final[Mapping[WideType, str]] = {"UINT256": "UInt256", "INT256": "Int256"}
+_COLUMNS: Final[Mapping[Int256Type, str]] = {"UINT256": "UInt256", "INT256": "Int256"}
 _DECIMAL_DIGITS: Final = 76
 
 
-def _column_type(kind: WideType) -> str:
-    """The column of ClickHouse that holds wide numbers: a text where it has no decimal of so many digits."""
+def _column_type(kind: Int256Type) -> str:
+    """The column of ClickHouse that holds 256-bit numbers: a text where it has no decimal of so many digits."""
     if not is_decimal(kind):
         return _COLUMNS[kind]
     return kind.capitalize() if decimal_sizes(kind)[0] <= _DECIMAL_DIGITS else "String"
@@ -47,8 +47,6 @@ class ClickHouseSink(Sink):
     inert: ClassVar[Mapping[str, str]] = {}
     located_by = ("table",)
     own_labels: ClassVar = frozenset({"table"})
-    keyed = True
-    takes_wide = True
     delivery = (
         "exactly once: a batch that was written is noted in the table `penstock_batches` and not written again; of one "
         "that was interrupted, inserts that are there already are left out by their tokens. Rows that come split up "
@@ -82,22 +80,30 @@ class ClickHouseSink(Sink):
     compression_level: Whole | None = Field(None, ge=0, le=9)
     """How hard `gzip` tries. Default: the setting `clickhouse_sink.compression_level`, which is 6."""
     _target: Target = PrivateAttr(Target())
+    _flush_interval_ms: int | None = PrivateAttr(None)
 
     @property
-    def needs_arrival_order(self) -> bool:
-        return self.version_column_name is None or not self.append_only_mode  # a delete knows no versions
+    def capabilities(self) -> SinkCapabilities:
+        named = {f"schema_override.{name}": name for name in self.schema_override}
+        if self.version_column_name is not None:
+            named = {"version_column_name": self.version_column_name, **named}
+        return SinkCapabilities.by_key(
+            self.primary_key,
+            last_arrival_wins=self.version_column_name is None or not self.append_only_mode,  # deletes have no version
+            takes_int256=True,
+            named_columns=named,
+            flush_interval_ms=self._flush_interval_ms,
+        )
 
-    @property
-    def named_columns(self) -> Mapping[str, str]:
-        types = {f"schema_override.{name}": name for name in self.schema_override}
-        return types if self.version_column_name is None else {"version_column_name": self.version_column_name, **types}
+    def with_settings(self, settings: Settings, name: str) -> Self:
+        found = self.with_target(sink_server(settings))
+        found._flush_interval_ms = settings.clickhouse_sink.batch_flush_interval
+        return found
 
-    def default_interval(self, settings: Settings) -> int | None:
-        return settings.clickhouse_sink.batch_flush_interval
-
-    def with_clusters(self, clusters: Clusters) -> Self:
+    def with_target(self, target: Target) -> Self:
+        """The same sink at this server."""
         found = self.model_copy()
-        found._target = clusters.clickhouse_sink or Target()
+        found._target = target
         return found
 
     def check(self) -> None:
@@ -120,22 +126,16 @@ class ClickHouseSink(Sink):
     def cancel(self) -> None:
         self._target.server.cancel()
 
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return self._write_batch(batch, ref, "stop", lambda letters: None).rows
-
-    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> WriteResult:
-        return self._write_batch(batch, ref, self.on_error, keep)
-
-    def _write_batch(
-        self, batch: DataFrame, ref: BatchRef, on_refusal: OnError, keep: Callable[[DataFrame], None]
-    ) -> WriteResult:
+    def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
         from penstock.clients.clickhouse import tables
         from penstock.clients.clickhouse.insert import REPORT
 
         server = self._target.server
         wide = {name: _column_type(kind) for name, kind in int256_columns(batch.schema).items()}
         batch = int256_to_texts(batch)
-        work = replace(self._partition_insert(batch, ref, wide), on_refusal=on_refusal)
+        work = replace(
+            self._partition_insert(batch, ref, wide), on_refusal=self.on_error if keep else self.refusal_action
+        )
         batch = _select_columns(batch, work.names)
         noting = tables.open_ledger(server, create=self.create)
         if noting and tables.is_written(server, ref):
@@ -144,11 +144,12 @@ class ClickHouseSink(Sink):
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
         # As it is, refused rows among it, which are few: to keep it and ask twice takes longer than a small batch.
         reports = _python_safe(rows).mapInArrow(work, REPORT).collect()
-        told = [report for report in reports if report["letters"] is None]
-        for failure in (row for row in told if row["code"] is not None):
+        summaries = [report for report in reports if report["letters"] is None]
+        for failure in (row for row in summaries if row["code"] is not None):
             raise _failure(failure)
-        written = WriteResult(sum(row["rows"] for row in told), sum(row["refused"] for row in told))
-        if letters := [(report["letters"], report["message"]) for report in reports if report["letters"] is not None]:
+        written = WriteResult(sum(row["rows"] for row in summaries), sum(row["refused"] for row in summaries))
+        letters = [(report["letters"], report["message"]) for report in reports if report["letters"] is not None]
+        if letters and keep is not None:
             keep(_dead_letters(letters, batch))
         if noting and (written.rows or written.refused):
             tables.record_batch(server, ref)
@@ -204,7 +205,7 @@ def _select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     return _number_columns(rows).select(*kept).toDF(*names)
 
 
-def _dead_letters(told: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
+def _dead_letters(refused: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
     """The rows that executors report as refused, as JSON, each with what was said of it."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
@@ -212,15 +213,15 @@ def _dead_letters(told: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFr
     from penstock.clients.clickhouse.rejected_rows import unpack_rejected
 
     schema = StructType([*_number_columns(batch).schema, StructField("said", StringType())])
-    packed = batch.sparkSession.createDataFrame(told, "letters BINARY, message STRING")
+    packed = batch.sparkSession.createDataFrame(refused, "letters BINARY, message STRING")
     row = f.struct(*(f.col(f"c{place}").alias(name) for place, name in enumerate(batch.columns)))
     return packed.mapInArrow(unpack_rejected, schema).select(
         f.to_json(row, JSON_OPTIONS).alias("value"), f.col("said").alias("message")
     )
 
 
-def _failure(told: Row) -> PenstockError:
+def _failure(report: Row) -> PenstockError:
     """What an executor could not do, as the error that it was there."""
-    if told["of_service"]:
-        return ServiceError(told["code"], told["message"], hint=told["hint"], retriable=told["retriable"])
-    return QueryFailed(told["code"], told["message"], hint=told["hint"])
+    if report["of_service"]:
+        return ServiceError(report["code"], report["message"], hint=report["hint"], retriable=report["retriable"])
+    return QueryFailed(report["code"], report["message"], hint=report["hint"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from penstock.config import FrozenModel, refuse_crossed_bounds, refuse_duplicates
-from penstock.connectors.contract import Source
+from penstock.connectors.contract import ReadRequest, Source, SourceCapabilities
 from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
@@ -121,20 +121,20 @@ class GeneratorSource(Source):
         return columns
 
     @property
-    def bounded(self) -> bool:
-        return self.rows is not None
+    def capabilities(self) -> SourceCapabilities:
+        return SourceCapabilities(bounded=self.rows is not None, ends_as_job=self.rows is not None)
 
-    def ahead(self, position: str | None) -> int | None:
+    def backlog(self, position: str | None) -> int | None:
         done = 0 if position is None else int(json.loads(position)["rows"])
         return None if self.rows is None else max(0, self.rows - done)
 
-    def read(self, spark: SparkSession, name: str) -> DataFrame:
+    def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         spark.dataSource.register(_sequence_source())
-        pace = self.rows_per_second or (0 if self.bounded else 100)
-        stream = spark.readStream.name(name).format(SEQUENCE).option("pace", pace)
+        pace = self.rows_per_second or (100 if self.rows is None else 0)
+        stream = spark.readStream.name(request.name).format(SEQUENCE).option("pace", pace)
         return self._rows((stream if self.rows is None else stream.option("rows", self.rows)).load())
 
-    def peek(self, spark: SparkSession) -> DataFrame:
+    def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         from pyspark.sql import functions as f
 
         end = 1000 if self.rows is None else self.rows

@@ -15,7 +15,7 @@ from penstock.clients.kafka.data_formats import BEGINNING, format_validator
 from penstock.clients.rows.topic_names import TopicName
 from penstock.config import FrozenModel, Names, Whole
 from penstock.connectors import registry
-from penstock.connectors.contract import Source
+from penstock.connectors.contract import ReadRequest, Source, SourceCapabilities
 from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:
@@ -137,7 +137,6 @@ class HybridSource(Source):
 
     type: Literal["hybrid"] = "hybrid"
     own_labels: ClassVar = frozenset({"table", "topic"})
-    filter_at = ("unbounded_source", "filter")
     bounded_sources: tuple[BoundedPhase, ...] = Field(min_length=1)
     """What is read first, each to its end: tables of `clickhouse`, or files (`file`)."""
     unbounded_source: Annotated[TopicPhase, _source_type_validator("unbounded", ("kafka",))]
@@ -165,12 +164,10 @@ class HybridSource(Source):
         return self
 
     @property
-    def filter_(self) -> str | None:
-        return self.unbounded_source.filter
-
-    @property
-    def ends_as_job(self) -> bool:
-        return True
+    def capabilities(self) -> SourceCapabilities:
+        condition = self.unbounded_source.filter
+        at = ("unbounded_source", "filter")
+        return SourceCapabilities(ends_as_job=True, condition=condition, condition_at=at)
 
     @property
     def live(self) -> Source:
@@ -187,11 +184,11 @@ class HybridSource(Source):
     def known_columns(self) -> Columns | None:
         return self.live.known_columns()
 
-    def read(self, spark: SparkSession, name: str) -> DataFrame:
-        return self.live.read(spark, name)
+    def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
+        return self.live.read(spark, request)
 
-    def peek(self, spark: SparkSession) -> DataFrame:
-        return self.live.peek(spark)
+    def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
+        return self.live.peek(spark, request)
 
 
 def phases_of(written: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -6,27 +6,24 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, PrivateAttr
 
 from penstock.batch import BatchRef
-from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.files.batch_directory import observe_count
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.int256.columns import int256_columns, int256_to_texts, text_column, to_decimal_bytes
 from penstock.clients.int256.register import register_int256
-from penstock.clients.jvm.maven import Package
-from penstock.clients.jvm.packages import KAFKA
 from penstock.clients.kafka.confluent_wire import schema_header
 from penstock.clients.kafka.data_formats import format_validator
 from penstock.clients.kafka.decode import OPERATION_HEADER
 from penstock.clients.registry.columns import columns_of
-from penstock.clients.registry.schema_cache import SchemaCache
 from penstock.clients.rows.row_op import row_operation
 from penstock.clients.rows.topic_names import TopicName
 from penstock.config import NODE, Whole
-from penstock.connectors.contract import StreamSink
+from penstock.connectors.contract import KeepRows, SinkCapabilities, StreamSink, WriteResult
+from penstock.connectors.on_kafka import OnKafka
 from penstock.errors import QueryFailed, ServiceError
 from penstock.row_columns import OP
 from penstock.sql.parse.dialects import quote_spark_identifier
@@ -47,21 +44,15 @@ _HEADER: Final = 17
 """The most bytes of a header with an operation."""
 
 
-class KafkaSink(StreamSink):
+class KafkaSink(OnKafka, StreamSink):
     """Writes a topic of Kafka."""
 
     type: Literal["kafka"] = "kafka"
-    packages: ClassVar[tuple[Package, ...]] = KAFKA
     delivery = "at least once: a batch that was interrupted is written again"
-    located_by = ("topic",)
-    own_labels: ClassVar = frozenset({"topic"})
     waives: ClassVar = {
         "a_replayed_batch_leaves_no_duplicates": "it is written again",
-        "a_batch_of_the_same_number_from_other_input_is_refused": "nobody knows what was written before",
+        "a_batch_of_the_same_number_from_other_input_is_refused": "it keeps no ledger",
     }
-    keyed = True
-    takes_wide = True
-    wants_key: ClassVar[str | None] = f"kafka sink '{NODE}' requires a primary key, but none could be resolved"
     topic: TopicName
     """The topic's name."""
     data_format: Annotated[Literal["avro", "json"], format_validator("avro", "json")]
@@ -77,24 +68,23 @@ class KafkaSink(StreamSink):
     """Whether only the last of several rows with one key is written, of those that are read together."""
     schema_: str | None = Field(None, alias="schema")
     """The Avro schema of its values. It is made from the columns when left out."""
-    _cluster: Cluster | None = PrivateAttr(None)
     _known_largest: int | None = PrivateAttr(None)
 
     @property
-    def compaction_key(self) -> tuple[str, ...]:
-        return self.primary_key if self.deduplicate else ()
-
-    def with_clusters(self, clusters: Clusters) -> Self:
-        found = self.model_copy()
-        found._cluster = clusters.sink
-        return found
+    def capabilities(self) -> SinkCapabilities:
+        return SinkCapabilities.by_key(
+            self.primary_key,
+            key_message=f"kafka sink '{NODE}' requires a primary key, but none could be resolved",
+            compaction_key=self.primary_key if self.deduplicate else (),
+            takes_int256=True,
+            duplicates=True,
+        )
 
     def check(self) -> None:
         """Its topic need not be there: it is made when the query starts."""
         from penstock.clients.kafka.admin import KafkaAdmin
 
-        assert self._cluster is not None
-        KafkaAdmin(self._cluster.kafka).topics()
+        KafkaAdmin(self._kafka).topics()
         if self.data_format == "avro":
             self._book.registry.newest(self._subject)
 
@@ -105,23 +95,25 @@ class KafkaSink(StreamSink):
     def empty(self) -> None:
         from penstock.clients.kafka.admin import KafkaAdmin
 
-        assert self._cluster is not None
-        KafkaAdmin(self._cluster.kafka).empty(self.topic)
+        KafkaAdmin(self._kafka).empty(self.topic)
 
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+    def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
         rows, count = observe_count(self._records(batch))
         rows.write.format("kafka").mode("append").options(**self._options("lz4"), topic=self.topic).save()
-        return count()
+        return WriteResult(count())
 
-    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
+    def trial(self, rows: DataFrame, ref: BatchRef, place: str | None = None) -> Iterator[tuple[int, str]] | None:
         from pyspark.sql import functions as f
 
+        if place is not None:
+            return self._too_large_rows(rows, place)
         found = self._records(rows)
         (largest,) = found.select(f.max(_size(found))).first() or (None,)
         if largest is not None and largest > self._largest:
             raise QueryFailed("rows-refused", self._too_large(largest))
+        return None
 
-    def find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
+    def _too_large_rows(self, rows: DataFrame, place: str) -> Iterator[tuple[int, str]]:
         found = self._records(rows, place)
         sizes = found.select(place, _size(found).alias("size")).where(f"size > {self._largest}")
         return ((row[place], self._too_large(row["size"])) for row in sizes.collect())
@@ -135,9 +127,8 @@ class KafkaSink(StreamSink):
         from penstock.clients.kafka.admin import KafkaAdmin
 
         if self._known_largest is None:
-            assert self._cluster is not None
             try:
-                taken = KafkaAdmin(self._cluster.kafka).setting(self.topic, "max.message.bytes")
+                taken = KafkaAdmin(self._kafka).setting(self.topic, "max.message.bytes")
             except ServiceError:  # not everybody may ask; then only what the sink says is known
                 taken = None
             self._known_largest = min(self.message_max_bytes, int(taken or self.message_max_bytes))
@@ -226,16 +217,7 @@ class KafkaSink(StreamSink):
     def _subject(self) -> str:
         return f"{self.topic}-value"
 
-    @property
-    def _book(self) -> SchemaCache:
-        book = self._cluster.schemas if self._cluster is not None else None
-        if book is None:
-            hint = "name it in `runtime.schema_registry`"
-            raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
-        return book
-
     def _options(self, packing: str) -> dict[str, str]:
-        assert self._cluster is not None
         packing = self.compression or packing
         settings = {
             "kafka.compression.type": packing,
@@ -245,7 +227,7 @@ class KafkaSink(StreamSink):
         }
         if self._largest < _PRODUCER_BATCH:  # a producer splits what is refused into batches that are as large again
             settings["kafka.batch.size"] = str(self._largest)
-        return {**settings, **self._cluster.kafka.spark_options(), "includeHeaders": "true"}
+        return {**settings, **self._kafka.spark_options(), "includeHeaders": "true"}
 
 
 def _size(records: DataFrame) -> SparkColumn:

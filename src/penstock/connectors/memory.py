@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from penstock.batch import BatchRef
-from penstock.connectors.contract import NO_SERVICE, Sink
+from penstock.connectors.contract import NO_SERVICE, KeepRows, Sink, WriteResult
 from penstock.errors import QueryFailed
 from penstock.row_columns import OP
 
@@ -34,7 +34,7 @@ class MemorySink(Sink):
     exclude_gs_op: bool = False
     """Whether rows are kept without the column `_gs_op`."""
 
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+    def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
         kept = KEPT.setdefault(ref.output, {})
         before = kept.get(ref.directory)
         if before is not None:
@@ -42,8 +42,8 @@ class MemorySink(Sink):
                 text = f"batch {ref.batch_id} of `{ref.query}` was kept before, from other input"
                 raise QueryFailed("batch-conflict", text)
             batch.write.format("noop").mode("append").save()
-            return 0
+            return WriteResult(0)
         wanted = batch.drop(OP) if self.exclude_gs_op else batch
         rows = tuple(row.asDict(recursive=True) for row in wanted.collect())
         kept[ref.directory] = KeptBatch(ref.offsets, rows)
-        return len(rows)
+        return WriteResult(len(rows))

@@ -18,7 +18,7 @@ from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.sink.writer import TableWriter
 from penstock.clients.postgres.tables import QualifiedTable, columns_of
 from penstock.config import Key, Secret, Whole, unknown_word_error
-from penstock.connectors.contract import Sink, Source
+from penstock.connectors.contract import KeepRows, ReadRequest, Sink, SinkCapabilities, Source, WriteResult
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.row_columns import OP
@@ -64,8 +64,8 @@ class PostgresSink(TableSink):
     """What to do with a column that the table does not have: stop, add it to the table, or leave it out."""
 
     @property
-    def named_columns(self) -> Mapping[str, str]:
-        return {f"update_where.{name}": name for name in self.update_where}
+    def capabilities(self) -> SinkCapabilities:
+        return replace(super().capabilities, named_columns={f"update_where.{name}": name for name in self.update_where})
 
     @property
     def _writer(self) -> TableWriter:
@@ -91,10 +91,10 @@ class PostgresTable(PostgresAddress, Source):
     schema_: str = Field("public", alias="schema", min_length=1)
     """The schema it is in."""
 
-    def read(self, spark: SparkSession, name: str) -> DataFrame:
+    def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         raise PlanRefused("not-runnable-here", "a table of PostgreSQL is looked up, and no stream")
 
-    def peek(self, spark: SparkSession) -> DataFrame:
+    def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         self.check()
         name = str(QualifiedTable(self.schema_, self.table))
         login = {"user": self.user, "password": self.password.get_secret_value(), "sslmode": self.sslmode}
@@ -122,7 +122,6 @@ class JdbcSink(Sink):
 
     type: Literal["jdbc-sink"] = "jdbc-sink"
     delivery = PostgresSink.delivery
-    takes_wide = True
     located_by = ("table.name.format",)
     own_labels: ClassVar = frozenset({"table"})
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
@@ -190,12 +189,11 @@ class JdbcSink(Sink):
         return self
 
     @property
-    def needs_order(self) -> bool:
-        return self.insert_mode == "upsert"
-
-    @property
-    def replace_key(self) -> tuple[str, ...]:
-        return (self.pk_fields or self.primary_key) if self.insert_mode == "upsert" else ()
+    def capabilities(self) -> SinkCapabilities:
+        if self.insert_mode == "insert":
+            return SinkCapabilities(takes_int256=True)
+        key = self.pk_fields or self.primary_key
+        return SinkCapabilities(last_row_wins=True, replace_key=key, takes_int256=True)
 
     def check(self) -> None:
         with self._writer.server.connect():
@@ -211,14 +209,11 @@ class JdbcSink(Sink):
     def empty(self) -> None:
         self._writer.empty()
 
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return self._writer.write(self._drop_deletes(batch), ref)
+    def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
+        return WriteResult(self._writer.write(self._drop_deletes(batch), ref))
 
-    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
-        self._writer.rehearse(self._drop_deletes(rows), ref)
-
-    def find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
-        return self._writer.find_rejected_rows(self._drop_deletes(rows), place, ref)
+    def trial(self, rows: DataFrame, ref: BatchRef, place: str | None = None) -> Iterator[tuple[int, str]] | None:
+        return self._writer.trial(self._drop_deletes(rows), ref, place)
 
     def cancel(self) -> None:
         self._writer.server.cancel()
@@ -244,14 +239,15 @@ class JdbcSink(Sink):
         )
         if (wait := more.get("connectTimeout", "0")).isdecimal() and int(wait):
             server = replace(server, patience_seconds=int(wait))
-        if self.insert_mode == "upsert" and not self.replace_key:
+        key = self.capabilities.replace_key
+        if self.insert_mode == "upsert" and not key:
             hint = "name its columns in `pk.fields`, or give the model a `key`"
             raise PlanRefused("not-runnable-here", "`insert.mode: upsert` needs a key, and there is none", hint=hint)
         schema, _, table = (self.table or self.from_.rpartition(".")[2]).rpartition(".")
         return TableWriter(
             server,
             QualifiedTable(schema or more.get("currentSchema", "public"), table),
-            self.replace_key,
+            key,
             schema_change="evolve" if self.auto_evolve else "fail",
             create=self.auto_create,
         )

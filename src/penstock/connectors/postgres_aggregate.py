@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from dataclasses import replace
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,12 +15,11 @@ from penstock.clients.postgres.sink.aggregate_triggers import Figure, Group
 from penstock.clients.postgres.sink.writer import TableWriter
 from penstock.clients.postgres.tables import QualifiedTable
 from penstock.config import FrozenModel
+from penstock.connectors.contract import SinkCapabilities
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused
 
-if TYPE_CHECKING:
-    pass
-
+_KEY_MESSAGE: Final = "primary key is required for Postgres aggregation sink"
 _TYPE: Final = re.compile(r'[A-Za-z_][\w ."]*(\(\s*\d+\s*(,\s*-?\d+\s*)?\)[\w ]*)?(\[\])*')
 
 
@@ -72,8 +72,6 @@ class PostgresAggregateSink(TableSink):
     delivery = (
         "exactly once: rows, what they change, and a note of their batch in `penstock_ledger`, are one transaction"
     )
-    wants_key: ClassVar[str | None] = "primary key is required for Postgres aggregation sink"
-
     located_by = ("database", "schema", "landing_table", "agg_table")
     schema_: str = Field("public", alias="schema", min_length=1)
     """The schema of both tables; made if it is not there."""
@@ -107,10 +105,10 @@ class PostgresAggregateSink(TableSink):
         return self
 
     @property
-    def named_columns(self) -> Mapping[str, str]:
+    def capabilities(self) -> SinkCapabilities:
         groups = {f"group_by.{name}": said.from_ or name for name, said in self.group_by.items()}
         made = {f"aggregate.{name}": said.from_ or name for name, said in self.aggregate.items() if said.reads}
-        return {**groups, **made}
+        return replace(super().capabilities, key_message=_KEY_MESSAGE, named_columns={**groups, **made})
 
     @property
     def _figures(self) -> tuple[Figure, ...]:
@@ -119,7 +117,7 @@ class PostgresAggregateSink(TableSink):
     @property
     def _writer(self) -> TableWriter:
         if not self.primary_key:
-            raise PlanRefused("missing-field", str(self.wants_key), hint="add `primary_key: …`")
+            raise PlanRefused("missing-field", _KEY_MESSAGE, hint="add `primary_key: …`")
         groups = tuple(Group(name, said.from_ or name, said.type) for name, said in self.group_by.items())
         return TableWriter(
             self._server,

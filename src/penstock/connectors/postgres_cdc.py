@@ -8,16 +8,16 @@ import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from penstock.batch import PartRead
 from penstock.clients.postgres.connection_fields import PostgresAddress
 from penstock.clients.postgres.tables import QualifiedTable
 from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.config import Names, Number, TextPattern, Whole
-from penstock.connectors.contract import Source
+from penstock.connectors.contract import ReadRequest, Source, SourceCapabilities
 from penstock.row_columns import ORDER
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _SLOT: Final = TextPattern(
     f"the name of a slot has up to {_LONGEST_NAME} small letters (a to z), digits and `_`",
 )
 _POLL_MS: Final = 200
+_RENAME_HINT: Final = "leave it out: `columns` names those that are read"
 
 
 class PostgresCdcSource(PostgresAddress, Source):
@@ -44,11 +45,10 @@ class PostgresCdcSource(PostgresAddress, Source):
     type: Literal["postgres_cdc"] = "postgres_cdc"
     located_by = ("database", "schema", "table")
     own_labels: ClassVar = frozenset({"table"})
-    renaming = "leave it out: `columns` names those that are read"
     table: str = Field(min_length=1)
     """The table's name; with its schema before a dot, unless `schema` has it."""
     schema_: str | None = Field(None, alias="schema", min_length=1)
-    """The schema it is in; `public` if nobody says it."""
+    """The schema it is in; `public` if left out."""
     columns: Names = ()
     """The columns to read, separated by commas. Default: all. They must have those of the key."""
     as_text: Names = ()
@@ -68,52 +68,44 @@ class PostgresCdcSource(PostgresAddress, Source):
     add and subtract; the table needs `REPLICA IDENTITY FULL`."""
     max_rows_per_trigger: Whole = Field(100_000, ge=1)
     """About how many rows a batch has. Transactions are never cut, so it may have more."""
-    _directory: Path | None = PrivateAttr(None)
 
     @property
-    def poll_ms(self) -> int:
-        return _POLL_MS
-
-    def with_directory(self, directory: Path) -> Self:
-        found = self.model_copy()
-        found._directory = directory
-        return found
+    def capabilities(self) -> SourceCapabilities:
+        return SourceCapabilities(poll_ms=_POLL_MS, rename_hint=_RENAME_HINT)
 
     def check(self) -> None:
-        self._published_table()
+        self._published_table(None)
 
-    def read(self, spark: SparkSession, name: str) -> DataFrame:
+    def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         from penstock.clients.postgres.cdc.spark_source import data_source
 
-        label = f"{_FORMAT}_{zlib.crc32(name.encode()):08x}"
-        spark.dataSource.register(data_source(label, self._published_table()))
-        return spark.readStream.name(name).format(label).load()
-
-    def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
-        """In the order of the server's log. The rows that come first have no order, and each key once."""
-        return _add_order(self.read(spark, name))
+        label = f"{_FORMAT}_{zlib.crc32(request.name.encode()):08x}"
+        spark.dataSource.register(data_source(label, self._published_table(request.directory)))
+        rows = spark.readStream.name(request.name).format(label).load()
+        return _add_order(rows) if request.ordered else rows
 
     def reread(
-        self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
+        self, spark: SparkSession, request: ReadRequest, parts: Mapping[str, PartRead] | None
     ) -> DataFrame | None:
         from penstock.clients.postgres.cdc.snapshots import read_state
 
-        part, begun = parts.get(name), None if self._directory is None else read_state(self._directory)
+        part = None if parts is None else parts.get(request.name)
+        begun = None if request.directory is None else read_state(request.directory)
         if part is None or part.after is None or begun is None:
             return None
-        rows = self._rows(spark, (part.before or json.dumps(begun.first), part.after))
-        return _add_order(rows) if ordered else rows
+        rows = self._rows(spark, request, (part.before or json.dumps(begun.first), part.after))
+        return _add_order(rows) if request.ordered else rows
 
-    def peek(self, spark: SparkSession) -> DataFrame:
-        return self._rows(spark)
+    def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
+        return self._rows(spark, request)
 
-    def _rows(self, spark: SparkSession, within: tuple[str, str] | None = None) -> DataFrame:
+    def _rows(self, spark: SparkSession, request: ReadRequest, within: tuple[str, str] | None = None) -> DataFrame:
         from penstock.clients.postgres.cdc.spark_source import data_source
 
-        spark.dataSource.register(data_source(_FORMAT, self._published_table(), within))
+        spark.dataSource.register(data_source(_FORMAT, self._published_table(request.directory), within))
         return spark.read.format(_FORMAT).load()
 
-    def _published_table(self) -> PublishedTable:
+    def _published_table(self, directory: Path | None) -> PublishedTable:
         from penstock.clients.postgres.cdc.published_table import PublishedTable, describe_table
         from penstock.clients.postgres.cdc.snapshots import read_state
 
@@ -122,16 +114,16 @@ class PostgresCdcSource(PostgresAddress, Source):
         found = describe_table(
             self.server, name, self.columns, self.as_text, self.primary_key, with_old=self.emit_update_before_row
         )
-        if wrong := invalid_names_error((column.name for column in found.columns), f"table `{name}`", self.renaming):
+        if wrong := invalid_names_error((column.name for column in found.columns), f"table `{name}`", _RENAME_HINT):
             raise wrong
-        begun = None if self._directory is None else read_state(self._directory)
+        begun = None if directory is None else read_state(directory)
         return PublishedTable(
             server=self.server,
             table=name,
             columns=found.columns,
             key=found.key,
             are_all=found.are_all,
-            slot=self.slot_name or (begun.slot if begun is not None else _own_name(self.table, str(self._directory))),
+            slot=self.slot_name or (begun.slot if begun is not None else _own_name(self.table, str(directory))),
             publication=self.publication_name or _own_name(self.table, str(name)),
             keeps_slot=self.slot_name is not None,
             with_rows=self.snapshot == "initial",
@@ -139,7 +131,7 @@ class PostgresCdcSource(PostgresAddress, Source):
             most_rows=self.max_rows_per_trigger,
             with_old=self.emit_update_before_row,
             makes_publication=self.auto_create_publication,
-            directory=self._directory,
+            directory=directory,
         )
 
 
@@ -171,6 +163,7 @@ def _own_name(table: str, of: str) -> str:
 
 
 def _add_order(rows: DataFrame) -> DataFrame:
+    """The order of the server's log. The rows of the first copy have no order, and each key once."""
     from pyspark.sql import functions as f
 
     zero = f.lit(0).cast("bigint")

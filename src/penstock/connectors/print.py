@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from penstock.batch import BatchRef
-from penstock.clients.clusters import Clusters
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.rows.row_op import row_operation
 from penstock.config import Whole
-from penstock.connectors.contract import NO_SERVICE, Sink
+from penstock.connectors.contract import NO_SERVICE, KeepRows, Sink, SinkCapabilities, WriteResult
 from penstock.row_columns import OP
 from penstock.settings import Settings
 from penstock.sql.parse.dialects import quote_spark_identifier
@@ -30,7 +29,7 @@ class PrintSink(Sink):
     delivery = "at least once: a replayed batch is printed again"
     waives: ClassVar = {
         "a_replayed_batch_leaves_no_duplicates": "it is printed again",
-        "a_batch_of_the_same_number_from_other_input_is_refused": "nobody knows what was printed before",
+        "a_batch_of_the_same_number_from_other_input_is_refused": "it keeps no ledger",
         **NO_SERVICE,
     }
     inert: ClassVar = {
@@ -47,16 +46,17 @@ class PrintSink(Sink):
     _seen: int = PrivateAttr(0)
     """How many rows have come, batches that are done again included."""
 
-    def with_clusters(self, clusters: Clusters) -> Self:
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        most_rows = self.num_records_before_stop or self._settings.num_records_before_stop
+        return SinkCapabilities(duplicates=True, most_rows=most_rows)
+
+    def with_settings(self, settings: Settings, name: str) -> Self:
         found = self.model_copy()
-        found._settings = clusters.settings
+        found._settings = settings
         return found
 
-    @property
-    def most_rows(self) -> int | None:
-        return self.num_records_before_stop or self._settings.num_records_before_stop
-
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+    def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
         from pyspark.sql import functions as f
 
         data = [f.col(quote_spark_identifier(name)) for name in batch.columns if name != OP]
@@ -69,4 +69,4 @@ class PrintSink(Sink):
             count += 1
         sys.stdout.flush()
         self._seen += count
-        return count
+        return WriteResult(count)

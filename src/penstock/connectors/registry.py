@@ -6,8 +6,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from penstock.clients.clusters import Clusters
 from penstock.clients.jvm.maven import Package
 from penstock.connectors.contract import Connector, Sink, Source
+from penstock.connectors.on_kafka import OnKafka
 from penstock.errors import PlanRefused
 
 Role: TypeAlias = Literal["source", "sink"]
@@ -33,15 +35,16 @@ BUILT_INS: Final = (
     BuiltIn("source", "topic", "penstock.connectors.topic", "TopicSource"),
     BuiltIn("sink", "blackhole", "penstock.connectors.blackhole", "BlackholeSink"),
     BuiltIn("sink", "clickhouse", "penstock.connectors.clickhouse_sink", "ClickHouseSink"),
-    BuiltIn("sink", "file", "penstock.connectors.file", "FileSink"),
+    BuiltIn("sink", "file", "penstock.connectors.file_sink", "FileSink"),
     BuiltIn("sink", "jdbc-sink", "penstock.connectors.postgres", "JdbcSink"),
     BuiltIn("sink", "kafka", "penstock.connectors.kafka_sink", "KafkaSink"),
     BuiltIn("sink", "postgres", "penstock.connectors.postgres", "PostgresSink"),
     BuiltIn("sink", "postgres_aggregate", "penstock.connectors.postgres_aggregate", "PostgresAggregateSink"),
     BuiltIn("sink", "memory", "penstock.connectors.memory", "MemorySink"),
     BuiltIn("sink", "print", "penstock.connectors.print", "PrintSink"),
+    BuiltIn("sink", "redis", "penstock.connectors.redis.sink", "RedisSink"),
     BuiltIn("sink", "s3-sink", "penstock.connectors.s3", "S3Sink"),
-    BuiltIn("sink", "topic", "penstock.connectors.topic", "TopicSink"),
+    BuiltIn("sink", "topic", "penstock.connectors.topic_sink", "TopicSink"),
     BuiltIn("sink", "webhook", "penstock.connectors.webhook", "WebhookSink"),
 )
 
@@ -75,6 +78,18 @@ def sink_from(config: Mapping[str, object], root: Path) -> Sink:
     if model is None:
         raise _unavailable(config)
     return model.model_validate(config).with_root(root)
+
+
+def open_source(config: Mapping[str, object], root: Path, clusters: Clusters) -> Source:
+    """The source that a manifest describes, which knows how to reach its system."""
+    found = source_from(config, root).with_settings(clusters.settings, "")
+    return found.with_cluster(clusters.source) if isinstance(found, OnKafka) else found
+
+
+def open_sink(config: Mapping[str, object], root: Path, clusters: Clusters, node: str) -> Sink:
+    """The sink that a manifest describes, which knows how to reach its system. `node` is its id."""
+    found = sink_from(config, root).with_settings(clusters.settings, node.partition(".")[2])
+    return found.with_cluster(clusters.sink) if isinstance(found, OnKafka) else found
 
 
 def packages(connectors: Iterable[tuple[Role, Mapping[str, Any]]]) -> tuple[Package, ...]:

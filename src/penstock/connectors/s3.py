@@ -12,7 +12,7 @@ from penstock.batch import BatchRef
 from penstock.clients.files.formats import FORMATS, Format
 from penstock.clients.files.hadoop_batches import publish
 from penstock.config import Secret, Whole
-from penstock.connectors.contract import NO_SERVICE, Sink
+from penstock.connectors.contract import NO_SERVICE, KeepRows, Sink, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,10 +81,10 @@ class S3Sink(Sink):
             return self
         return self.model_copy(update={"path": f"file://{(root / self.path).absolute()}"})
 
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+    def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
         assert self._format is not None
         root = self.path or f"s3a://{self.bucket}/{self.topics_dir}/{self.from_.rpartition('.')[2]}"
-        return publish(root, ref, batch, self._format, self._settings())
+        return WriteResult(publish(root, ref, batch, self._format, self._settings()))
 
     def _settings(self) -> dict[str, str]:
         said = {

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pydantic import PrivateAttr
 
 from penstock.batch import BatchRef
-from penstock.clients.clusters import Clusters
 from penstock.clients.postgres.connection_fields import Login
 from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.postgres.settings_server import sink_server
 from penstock.clients.postgres.sink.writer import TableWriter
-from penstock.connectors.contract import Sink
+from penstock.connectors.contract import KeepRows, Sink, SinkCapabilities, WriteResult
 from penstock.connectors.node import Parallelism
 from penstock.settings import Settings
 from penstock.sql.types.columns import Columns
@@ -27,8 +27,6 @@ class TableSink(Login, Sink):
     """Writes to the server of the settings, or to one of its own."""
 
     own_labels: ClassVar = frozenset({"table"})
-    keyed = True
-    takes_wide = True
     inert: ClassVar[Mapping[str, str]] = {
         "batch_size": "the rows of a task travel in one COPY",
         "deduplicate": "the last row of a key always wins",
@@ -39,18 +37,26 @@ class TableSink(Login, Sink):
     deduplicate: bool = True
     """Whether only the last row of a key in a batch is written. It changes nothing here."""
     _server: PostgresServer = PrivateAttr(PostgresServer())
+    _flush_interval_ms: int | None = PrivateAttr(None)
 
     @property
     @abstractmethod
     def _writer(self) -> TableWriter:
         """Who brings rows into the table."""
 
-    def default_interval(self, settings: Settings) -> int | None:
-        return settings.postgres_sink.batch_flush_interval
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        return SinkCapabilities.by_key(self.primary_key, takes_int256=True, flush_interval_ms=self._flush_interval_ms)
 
-    def with_clusters(self, clusters: Clusters) -> Self:
+    def with_settings(self, settings: Settings, name: str) -> Self:
+        found = self.with_server(sink_server(settings, name))
+        found._flush_interval_ms = settings.postgres_sink.batch_flush_interval
+        return found
+
+    def with_server(self, server: PostgresServer) -> Self:
+        """The same sink at this server, unless it names another."""
         found = self.model_copy()
-        found._server = self.override_server(clusters.postgres)
+        found._server = self.override_server(server)
         return found
 
     def check(self) -> None:
@@ -67,14 +73,11 @@ class TableSink(Login, Sink):
     def empty(self) -> None:
         self._writer.empty()
 
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return replace(self._writer, most_tasks=self.parallelism).write(batch, ref)
+    def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
+        return WriteResult(replace(self._writer, most_tasks=self.parallelism).write(batch, ref))
 
-    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
-        self._writer.rehearse(rows, ref)
-
-    def find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
-        return self._writer.find_rejected_rows(rows, place, ref)
+    def trial(self, rows: DataFrame, ref: BatchRef, place: str | None = None) -> Iterator[tuple[int, str]] | None:
+        return self._writer.trial(rows, ref, place)
 
     def cancel(self) -> None:
         self._server.cancel()

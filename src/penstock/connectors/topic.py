@@ -10,11 +10,10 @@ import re
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from penstock.batch import BatchRef, PartRead
+from penstock.batch import PartRead
 from penstock.clients.files import parquet
-from penstock.clients.files.batch_directory import publish, remove_batches
 from penstock.clients.files.formats import (
     FORMATS,
     STREAM_OPTIONS,
@@ -38,9 +37,9 @@ from penstock.clients.files.text_rows import (
     reader_schema,
     row_origin,
 )
-from penstock.clients.rows.topic_names import TopicName
 from penstock.config import FrozenModel
-from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
+from penstock.connectors.contract import ERROR, ORIGIN, ReadRequest, RecordSource, SourceCapabilities
+from penstock.connectors.topic_fields import TopicFields
 from penstock.errors import ServiceError
 from penstock.row_columns import OP, ORDER
 from penstock.sql.parse.dialects import quote_spark_identifier
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-TOPICS: Final = Path(".penstock") / "topics"
 
 
 class TopicColumn(FrozenModel):
@@ -63,27 +60,13 @@ class TopicColumn(FrozenModel):
     """Its Spark SQL type."""
 
 
-class _TopicFields(FrozenModel):
-    topic: TopicName
-    """The topic's name: letters, digits, `.`, `_` and `-`."""
-    directory: Path | None = None
-    """Where its files are; `.penstock/topics/<topic>` when left out."""
-
-    def path(self) -> Path:
-        return self.directory or TOPICS / self.topic
-
-    def with_root(self, root: Path) -> Self:
-        return self.model_copy(update={"directory": root / self.path()})
-
-
-class TopicSource(_TopicFields, Source):
+class TopicSource(TopicFields, RecordSource):
     """Reads the files of an embedded topic as they arrive."""
 
     type: Literal["topic"] = "topic"
     located_by = ("topic", "directory")
     own_labels: ClassVar = frozenset({"topic"})
     on_this_machine = True
-    loses_order = True
     columns: tuple[TopicColumn, ...] = ()
     """The columns of a row; found in the files when left out."""
     formats: tuple[Literal["json", "csv", "parquet"], ...] = ("json", "csv", "parquet")
@@ -92,87 +75,73 @@ class TopicSource(_TopicFields, Source):
     """Whether rows may have the column `_gs_op`, which tells deletes, whatever the files are found to have."""
 
     @property
-    def poll_ms(self) -> int:
-        return 200
-
-    def with_columns(self, columns: Columns) -> Self:
-        known = tuple(TopicColumn(name=c.name, type=c.type) for c in columns if c.type is not None)
-        return self.model_copy(update={"columns": known})
+    def capabilities(self) -> SourceCapabilities:
+        return SourceCapabilities(has_records=self._has_records, loses_order=True, poll_ms=200)
 
     @property
-    def has_records(self) -> bool:
+    def _has_records(self) -> bool:
         """Lines of text that people put there are records; what models write is Parquet, and whole."""
         return not TEXT_FORMATS.isdisjoint(self.formats)
 
-    def read(self, spark: SparkSession, name: str) -> DataFrame:
-        return self._union_tables(self._streams(spark, name))
-
-    def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
-        """In the order of files, as they came, and of rows in a file."""
-        return self._union_tables(self._streams(spark, name, _order()))
-
-    def _streams(
-        self, spark: SparkSession, name: str, beside: Mapping[str, SparkColumn] | None = None
-    ) -> list[DataFrame]:
+    def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
+        """The stream, in the order of files, as they came, and of rows in a file."""
         self._make_directory()
-        found = self._columns(spark)
-        return [
-            self._rows(
-                spark.readStream.name(f"{name}_{f.name}")
-                .format(reader_name(f))
-                .schema(reader_schema(f, columns))
-                .options(
-                    recursiveFileLookup="true",
-                    pathGlobFilter=f.glob,
-                    **STREAM_OPTIONS,
-                    **reader_options(f),
+        found, order = self._columns(spark, request), _order() if request.ordered else None
+        return self._union_tables(
+            [
+                self._rows(
+                    spark.readStream.name(f"{request.name}_{f.name}")
+                    .format(reader_name(f))
+                    .schema(reader_schema(f, columns))
+                    .options(
+                        recursiveFileLookup="true",
+                        pathGlobFilter=f.glob,
+                        **STREAM_OPTIONS,
+                        **reader_options(f),
+                    )
+                    .load(escape_glob(self.path())),
+                    f,
+                    columns,
+                    order,
                 )
-                .load(escape_glob(self.path())),
-                f,
-                columns,
-                beside,
-            )
-            for f in self._formats()
-            for columns in [self._columns_in(f, found)]
-        ]
+                for f in self._formats()
+                for columns in [self._columns_in(f, found)]
+            ]
+        )
 
     def reread(
-        self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
+        self, spark: SparkSession, request: ReadRequest, parts: Mapping[str, PartRead] | None
     ) -> DataFrame | None:
         from pyspark.sql import functions as f
 
-        every = self._columns(spark)
-        beside = _order(f.monotonically_increasing_id()) if ordered else {}
-        if self.has_records:
+        every = self._columns(spark, request)
+        order = _order(f.monotonically_increasing_id()) if request.ordered else {}
+        if self._has_records:
             read_whole_files(spark)
         tables = []
         for form in self._formats():
-            part = parts.get(f"{name}_{form.name}")
-            if part is None or not part.files:
+            if parts is None:
+                files = tuple(file.absolute().as_uri() for file in files_under(self.path(), form))
+            else:
+                files = parts.get(f"{request.name}_{form.name}", PartRead()).files
+            if not files:
                 continue
             columns = self._columns_in(form, every)
             reader = spark.read.format(reader_name(form)).schema(reader_schema(form, columns))
-            table = reader.options(**reader_options(form)).load(list(map(address_to_path, part.files)))
-            own = {ORIGIN: row_origin(form, columns, self._file())} if self.has_records else {}
+            table = reader.options(**reader_options(form)).load(list(map(address_to_path, files)))
+            own = {ORIGIN: row_origin(form, columns, self._file())} if self._has_records else {}
             found = number_lines(table, form) if own else table
-            tables.append(self._rows(found, form, columns, {**own, **beside}))
+            tables.append(self._rows(found, form, columns, {**own, **order}))
         return self._union_tables(tables) if tables else None
 
-    def reread_all(self, spark: SparkSession, name: str) -> DataFrame | None:
-        parts = {
-            f"{name}_{form.name}": PartRead(tuple(file.absolute().as_uri() for file in files_under(self.path(), form)))
-            for form in self._formats()
-        }
-        return self.reread(spark, name, parts)
-
-    def decode_records(self, records: DataFrame) -> DataFrame | None:
+    def decode_records(self, records: DataFrame, request: ReadRequest) -> DataFrame:
         """Dead letters hold lines of JSON or CSV as they were, or rows as JSON."""
         form = FORMATS["csv" if "csv" in self.formats else "json"]
-        columns = self._columns_in(FORMATS["json"], self._columns(records.sparkSession))
+        columns = self._columns_in(FORMATS["json"], self._columns(records.sparkSession, request))
         return decode_dead_letters(records, form, columns)
 
-    def peek(self, spark: SparkSession) -> DataFrame:
-        found = self._columns(spark)
+    def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
+        found = self._columns(spark, request)
         tables = [
             self._rows(_table(spark, self.path(), f, reader_schema(f, columns)), f, columns)
             for f in self._present_formats()
@@ -190,7 +159,7 @@ class TopicSource(_TopicFields, Source):
         beside: Mapping[str, SparkColumn] | None = None,
     ) -> DataFrame:
         rows = read_rows(table, form, columns, beside)
-        return rows if self.has_records else rows.drop(ERROR)
+        return rows if self._has_records else rows.drop(ERROR)
 
     def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
         """Models write Parquet, which pyarrow reads as well as Spark and much sooner."""
@@ -217,11 +186,14 @@ class TopicSource(_TopicFields, Source):
             file_address(), f"^(file:)?/*{re.escape(str(self.path().absolute()).lstrip('/'))}", self.topic
         )
 
-    def _columns(self, spark: SparkSession) -> StructType:
+    def _columns(self, spark: SparkSession, request: ReadRequest) -> StructType:
         from pyspark.sql.types import StructType
 
-        if self.columns:
-            declared = StructType.fromDDL(", ".join(f"{quote_spark_identifier(c.name)} {c.type}" for c in self.columns))
+        known = self.columns
+        if request.columns is not None:
+            known = tuple(TopicColumn(name=c.name, type=c.type) for c in request.columns if c.type is not None)
+        if known:
+            declared = StructType.fromDDL(", ".join(f"{quote_spark_identifier(c.name)} {c.type}" for c in known))
             assert isinstance(declared, StructType)
             return declared
         for form in self._present_formats():
@@ -264,30 +236,8 @@ class TopicSource(_TopicFields, Source):
             raise ServiceError("not-writable", f"cannot make {self.path()}: {error.strerror}") from error
 
 
-class TopicSink(_TopicFields, Sink):
-    """Appends each batch to an embedded topic as one directory of Parquet files."""
-
-    takes_wide = True
-    type: Literal["topic"] = "topic"
-    located_by = ("topic", "directory")
-    own_labels: ClassVar = frozenset({"topic"})
-    on_this_machine = True
-    waives: ClassVar = NO_SERVICE
-    delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
-
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return publish(self.path(), ref, batch, FORMATS["parquet"])
-
-    @classmethod
-    def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:
-        return "what queries have written is deleted; files that were put there stay"
-
-    def empty(self) -> None:
-        remove_batches(self.path())
-
-
 def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
-    """The columns of `ORDER`, by what Spark knows of files, and the place of a row in its file if it is told."""
+    """The columns of `ORDER`, by what Spark knows of files, and the place of a row in its file if it is known."""
     from pyspark.sql import functions as f
 
     came = f.unix_micros(f.col("_metadata.file_modification_time"))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from penstock.batch import BatchRef
-from penstock.clients.clusters import Clusters
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.http.request import CONNECT_SECS, Endpoint
 from penstock.clients.rows.key_order import partition_in_order
 from penstock.clients.rows.row_op import row_operation
 from penstock.config import Duration, OnError, TextPattern, Whole
-from penstock.connectors.contract import Remark, Sink, WriteResult
+from penstock.connectors.contract import KeepRows, Remark, Sink, SinkCapabilities, WriteResult
 from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
 from penstock.row_columns import OP
@@ -47,14 +46,14 @@ class WebhookSink(Sink):
     own_labels: ClassVar = frozenset({"url"})
     waives: ClassVar = {
         "a_replayed_batch_leaves_no_duplicates": "it is sent again, under the same `Idempotency-Key`",
-        "a_batch_of_the_same_number_from_other_input_is_refused": "nobody knows what was sent before",
+        "a_batch_of_the_same_number_from_other_input_is_refused": "it keeps no ledger",
     }
     url: str
     """Where requests go, by POST: an address with `http` or `https`."""
     headers: dict[str, str] = Field({}, repr=False)
     """Headers of every request. `Content-Type` is `application/json` unless it is said here."""
     secret_name: Annotated[str, _SECRET] | None = None
-    """A header that nobody may see: its name is in the variable `PENSTOCK__HTTP_SECRET_HEADER__<NAME>`, what it says in
+    """A secret header: its name is in the variable `PENSTOCK__HTTP_SECRET_HEADER__<NAME>`, what it says in
     `PENSTOCK__HTTP_SECRET_VALUE__<NAME>`."""
     one_row_per_request: bool = False
     """Whether a request is one row, as an object, and not a list of rows."""
@@ -116,25 +115,26 @@ class WebhookSink(Sink):
             if said:
                 yield Remark("invalid-value", "secret_name", said, f"see the environment variable `{variable}`")
 
-    def with_clusters(self, clusters: Clusters) -> Self:
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        return SinkCapabilities(duplicates=True)
+
+    def with_settings(self, settings: Settings, name: str) -> Self:
         found = self.model_copy()
-        found._settings = clusters.settings
+        found._settings = settings
         return found
 
     def check(self) -> None:
         Endpoint(self.url, {}, CONNECT_SECS, 0).check()
 
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return self.deliver(batch, ref, lambda letters: None).rows
-
-    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> WriteResult:
+    def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
         from pyspark.sql import functions as f
 
         from penstock.clients.http.sender import RESULT, ROW
 
-        sender = self._sender(ref)
+        sender = self._sender(ref, self.on_error if keep else self.refusal_action)
         results = self._rows(batch).mapInArrow(sender, RESULT)
-        if sender.on_refusal != "dead_letter":
+        if keep is None or sender.on_refusal != "dead_letter":
             return _sum_results(results.collect(), sender.endpoint, ref)
         results = results.persist()
         try:
@@ -165,12 +165,12 @@ class WebhookSink(Sink):
         by_key = partition_in_order(batch, self.primary_key, self.parallelism)
         return by_key.select(row, f.xxhash64(*map(quote_spark_identifier, self.primary_key)).alias(KEY))
 
-    def _sender(self, ref: BatchRef) -> Sender:
+    def _sender(self, ref: BatchRef, on_refusal: OnError) -> Sender:
         from penstock.clients.http.sender import Sender
 
         http = self._settings.external_http_handler
         rows = 1 if self.one_row_per_request else self.batch_size or http.trigger_max_count
-        refusal: OnRefusal = "skip" if self.skip_on_error else self.on_error
+        refusal: OnRefusal = "skip" if self.skip_on_error else on_refusal
         about = f"{ref.query}\n{ref.output}\n{ref.checkpoint_id}\n{ref.batch_id}"
         return Sender(self._endpoint(), about, rows, http.buffer_size, self.one_row_per_request, refusal)
 
@@ -189,7 +189,7 @@ class WebhookSink(Sink):
         )
 
     def _filled_secret(self) -> dict[str, str]:
-        """The header that nobody may see."""
+        """The secret header, by its name."""
         if self.secret_name is None:
             return {}
         for remark in self.remarks(self._settings):

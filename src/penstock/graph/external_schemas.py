@@ -106,14 +106,14 @@ def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
     """Ask ClickHouse about the tables that a pipeline reads, and cache the answers for `validate`."""
     if isinstance(project, StreamProject):
         return []
-    kept, clusters = _load_cache(root), pipeline_clusters(project.settings, on_kafka=False)
+    kept = _load_cache(root)
     diagnostics: list[Diagnostic] = []
     asked: dict[str, SubjectRows] = {}
     for declared in project.sources.values():
         source, name = declared.value, _cache_key(declared.value, project.settings)
         if isinstance(source, ClickHouseSource):
             try:
-                found = source.with_clusters(clusters).describe_table()
+                found = source.with_settings(project.settings, declared.label.partition(".")[2]).describe_table()
             except ServiceError as error:
                 if error.retriable and name in kept:
                     continue  # it may answer when rows are read

@@ -1,1 +1,1 @@
-"""Operators with memory that Spark SQL does not have: what they are, and how they work on Arrow tables."""
+"""Stateful operators that Spark SQL lacks: their configuration, and their kernels over Arrow tables."""

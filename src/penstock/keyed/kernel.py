@@ -1,4 +1,4 @@
-"""What every operator does in a turn: state and new rows in, state and output out. Nothing here knows Spark."""
+"""The contract of every kernel: state and new rows in, state and output out. Nothing here knows Spark."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class KernelResult:
-    """What came of a turn. `wake_ms` is the event time at which rows that wait can go on, if there are any."""
+    """The result of a batch. `wake_ms` is the event time at which the first waiting rows are due, if there are any."""
 
     state: StateTables
     output: pa.Table
@@ -29,7 +29,7 @@ class KernelResult:
 
 
 class Kernel(Protocol):
-    """An operator over rows of known schemas. It can be pickled, and holds nothing between turns."""
+    """An operator over rows of known schemas. It can be pickled, and keeps nothing between batches."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ class Kernel(Protocol):
 
     @property
     def output(self) -> pa.Schema:
-        """The schema of what comes out."""
+        """The schema of the output."""
 
     def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
-        """Take the new rows of each input, which may be none, and say what comes of it. Rows have no order."""
+        """Process the new rows of each input, which may be empty. Rows have no order."""

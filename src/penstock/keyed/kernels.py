@@ -23,7 +23,7 @@ from penstock.keyed.window_functions.top_n import RankingKernel
 
 
 def kernel_for(operator: Operator, schemas: tuple[pa.Schema, ...]) -> Kernel:
-    """What does the work of an operator on rows of these schemas, one for each input."""
+    """The kernel of an operator over inputs of these schemas."""
     match operator:
         case Aggregate():
             return AggregateKernel(operator, schemas[0])

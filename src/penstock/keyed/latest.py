@@ -62,7 +62,7 @@ class LatestKernel:
         return KernelResult({ROWS: new}, build_table(self.output, [*self._columns(output), pa.array(signs)]))
 
     def _changed_flags(self, one: pa.Table, other: pa.Table) -> Flags:
-        """Which rows are not the same."""
+        """A mask of the rows that differ."""
         pairs = zip(self._columns(one), self._columns(other), strict=True)
         result = np.zeros(one.num_rows, bool)
         for left, right in pairs:
@@ -70,7 +70,7 @@ class LatestKernel:
         return result
 
     def _arrival_order(self, given: pa.Table) -> Ints:
-        """The rows as they came; of those that came at once, deletes come first."""
+        """The rows by arrival. Of rows that arrived together, deletes come first."""
         content = [column(given, name) for name in (OP, *self.operator.columns)]
         return sort_by_content(order_keys(given), content, given.num_rows)
 

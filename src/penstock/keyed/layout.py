@@ -1,4 +1,4 @@
-"""Tables in the layout that a kernel works with, whatever layout they were kept or sent in.
+"""Convert tables of state and input to the layout that a kernel works with.
 
 State outlives the project's columns: it may have more of them than are used by now, or be from before a column came.
 And whether a field may be null differs from batch to batch: Spark knows more about rows that have passed a filter.
@@ -13,11 +13,11 @@ from penstock.keyed.kernel import Clock, Kernel
 
 
 class LayoutMismatch(ValueError):
-    """State has a column of another type than its rows have by now, or lacks one that cannot be unknown."""
+    """State has a column of another type than the input, or lacks a required column."""
 
 
 def make_nullable(schema: pa.Schema) -> pa.Schema:
-    """The schema with fields that may all be null, inside of structs and lists too."""
+    """The schema with all fields nullable, also inside structs and lists."""
     return pa.schema([pa.field(field.name, _nullable_type(field.type)) for field in schema])
 
 
@@ -28,7 +28,7 @@ def state_layout(kernel: Kernel, schemas: Collection[pa.Schema]) -> dict[str, pa
 
 
 def fit_table(table: pa.Table, schema: pa.Schema, fillable: Collection[str] = ()) -> pa.Table:
-    """The table with the columns of a schema: others are left out, and of `fillable` ones it may lack some."""
+    """The table with the columns of a schema. Other columns are dropped; missing `fillable` ones become null."""
     if table.schema.equals(schema):
         return table
     if table.column_names == schema.names:
@@ -58,7 +58,7 @@ def _fit_column(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Arr
 
 
 def _fit_struct(rows: pa.StructArray, kind: pa.StructType, name: str) -> pa.Array:
-    """A struct with the fields of another type; those that it lacks are null."""
+    """A struct with the fields of another type. Missing fields are null."""
     there = {rows.type.field(place).name for place in range(rows.type.num_fields)}
     parts = [
         _fit_column(pa.chunked_array([pc.struct_field(rows, [field.name])]), field.type, f"{name}.{field.name}")

@@ -1,4 +1,4 @@
-"""What the keyed operators are told. Plain values: SQL is carved into them, and they are kept in the manifest.
+"""The configuration of the keyed operators: plain values that SQL is split into and that the manifest keeps.
 
 Rows that go in carry columns of our own besides those named here: `NOW` always; `SIGN` where an operator takes signed
 rows; `OP` and `ORDER` where it takes changes. Where `columns` are empty, all other columns of the rows are meant: they
@@ -23,13 +23,13 @@ class AggregateCall:
 
 
 class _OperatorBase:
-    """What holds of every operator."""
+    """What all operators share."""
 
     __slots__ = ()
 
     @property
     def needs_watermark(self) -> bool:
-        """Whether rows wait until event time has reached them."""
+        """Whether rows wait for the watermark."""
         return False
 
 
@@ -181,7 +181,7 @@ class ChangeJoin(_OperatorBase):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a pair of rows must meet: a column of the left, `<` or another sign, and a column of the right."""
+    """A condition on a pair of rows: a left column, a comparison such as `<`, and a right column."""
 
     left: str
     sign: Literal["<", "<=", ">", ">=", "="]
@@ -232,7 +232,7 @@ Operator: TypeAlias = Aggregate | Ranking | LatestPerKey | OverWindow | VersionJ
 
 
 def describe_operator(operator: Operator) -> str:
-    """The operator in a line, for people who read what would run."""
+    """Describe the operator in one line."""
     told = {name: value for name, value in asdict(operator).items() if value not in ((), None, False, "")}
     kind = str(told.pop("kind")).replace("_", " ")
     calls = told.pop("calls", ())
@@ -241,7 +241,7 @@ def describe_operator(operator: Operator) -> str:
 
 
 def _describe_call(call: dict[str, Any]) -> str:
-    """A call with all that is not usual about it."""
+    """Describe a call with its options."""
     distinct = "distinct " if call.get("distinct") else ""
     shifts = call["function"] in ("lag", "lead")
     further = [str(v) for v in (call["offset"], call["default"]) if v is not None] if shifts else []

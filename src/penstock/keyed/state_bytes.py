@@ -12,12 +12,12 @@ OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 def pack_tables(tables: StateTables) -> dict[str, bytes]:
-    """Each table as bytes."""
+    """Pack each table into bytes."""
     return {name: _encode_table(table) for name, table in tables.items()}
 
 
 def unpack_tables(packed: Mapping[str, bytes]) -> dict[str, pa.Table]:
-    """The tables that were packed."""
+    """Unpack the tables."""
     return {name: pa.ipc.open_stream(data).read_all() for name, data in packed.items()}
 
 

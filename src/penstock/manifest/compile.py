@@ -13,6 +13,7 @@ from penstock.manifest.describe import dag, elements
 from penstock.manifest.external_resources import connectors, gateway_rules, schemas
 from penstock.manifest.model import About, Manifest, SparkSpec
 from penstock.manifest.queries.pipeline import pipeline_queries
+from penstock.manifest.queries.pushdown import with_pushdown
 from penstock.manifest.queries.stream_project import project_queries
 from penstock.manifest.resources import TopicSpec
 from penstock.project.stream_project import Model
@@ -22,7 +23,7 @@ from penstock.project.stream_project import Source as ProjectSource
 def compile(graph: Graph, digests: Mapping[str, str] = MappingProxyType({})) -> Manifest:
     """Compile a graph. `digests` are those of the files of `runtime.ml`."""
     made = project_queries(graph, digests) if graph.format == "project" else pipeline_queries(graph)
-    queries = tuple(made)
+    queries = tuple(map(with_pushdown, made))
     spark = graph.runtime.spark
     return Manifest(
         project=_about(graph),

@@ -6,7 +6,8 @@ from typing import Any, Literal
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.kafka_sink import KafkaSink
-from penstock.connectors.topic import TopicColumn, TopicSink, TopicSource
+from penstock.connectors.topic import TopicColumn, TopicSource
+from penstock.connectors.topic_sink import TopicSink
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.external_resources import model_schema
 from penstock.project.stream_project import Model

@@ -177,6 +177,10 @@ class QueryOutput(Part):
     """The rules that rows must meet to be written."""
 
 
+_NO_PART_OF_STATE: Final = {"covers", "pushdown"}
+"""Fields of a query that are not recorded and not compared with those of an earlier run."""
+
+
 class Every(Part):
     """Batches at regular intervals; without pause if the interval is zero."""
 
@@ -189,6 +193,20 @@ class RealTime(Part):
     """Real-time mode: rows are processed one by one. Progress is committed at regular intervals."""
 
     checkpoint_ms: int
+
+
+class Pushdown(Part):
+    """What a query asks of its inputs. It follows from the SQL, and spares the runtime parsing it.
+
+    The default asks for every column and every row.
+    """
+
+    columns: tuple[str, ...] | None = None
+    """The names of all columns that the SQL can mean, in lower case; None if it may mean any."""
+    views: dict[str, tuple[str, ...] | None] = {}
+    """By view, the columns that are used of it, where an operator keeps rows; None for all."""
+    conditions: dict[str, str] = {}
+    """By input of a fan-out, what its rows must meet for any step to use them."""
 
 
 class QuerySpec(Part):
@@ -215,6 +233,7 @@ class QuerySpec(Part):
     asks: tuple[AskedModel, ...] = ()
     covers: tuple[str, ...] = Field((), exclude_if=lambda names: not names)
     """Columns, in lower case, that dead letters and errors hide. It does not affect the query."""
+    pushdown: Pushdown = Field(Pushdown(), exclude_if=lambda pushdown: pushdown == Pushdown())
 
     @property
     def isolated(self) -> bool:
@@ -223,7 +242,7 @@ class QuerySpec(Part):
 
     def to_document(self) -> dict[str, Any]:
         """The query as a JSON document for the state store: lossless, without secrets."""
-        whole = self.model_dump(mode="json", by_alias=True, exclude={"covers"})
+        whole = self.model_dump(mode="json", by_alias=True, exclude=_NO_PART_OF_STATE)
         document: dict[str, Any] = mask_secrets(whole)
         return document
 

@@ -18,9 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.batch import BatchRef
-from penstock.connectors.contract import Sink
+from penstock.connectors.contract import Sink, WriteResult
 from penstock.errors import PenstockError, QueryFailed
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python
+from penstock.runtime.spark.errors import failure_in_python
+from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.testing.lines import LINES, OF_A_PROCESS, OF_VALUES
 from penstock.testing.values import VALUES, same, schema_of
 
@@ -28,6 +29,7 @@ FIRST = BatchRef("contract", "sink.contract", "00000000-0000-0000-0000-000000000
 MANY: Final = 10_000
 _PATIENCE_SECS: Final = 300.0
 _JOBS: Final = "penstock contract"
+_NO_DUPLICATES: Final = "a_replayed_batch_leaves_no_duplicates"
 __all__ = ["FIRST", "LINES", "MANY", "OF_A_PROCESS", "OF_VALUES", "Service", "SinkContract"]
 
 
@@ -64,15 +66,15 @@ class SinkContract:
     # What is written
 
     def writes_every_row(self) -> None:
-        assert self.sink.write(self.rows(1, 2, 3), FIRST) == 3
+        assert self.sink.write(self.rows(1, 2, 3), FIRST).rows == 3
         assert sorted(self.written_ids()) == [1, 2, 3]
 
     def writes_many_rows(self) -> None:
-        assert self.sink.write(self.many(), FIRST) == MANY
+        assert self.sink.write(self.many(), FIRST).rows == MANY
         assert sorted(self.written_ids()) == list(range(MANY))
 
     def an_empty_batch_leaves_nothing(self) -> None:
-        assert self.sink.write(self.rows(), FIRST) == 0
+        assert self.sink.write(self.rows(), FIRST).rows == 0
         assert self.written_ids() == []
 
     def changed_values(self) -> Mapping[str, list[str]]:
@@ -101,11 +103,18 @@ class SinkContract:
         else:
             assert [row["name"] for row in self.written_rows()] == ["a\0b"]
 
+    def check_waivers(self) -> None:
+        """What a sink says of itself to the runtime agrees with what it does not promise here."""
+        waives = self.sink.waives
+        assert waives.keys() <= LINES.keys()
+        keeps_rows = "writes_every_row" not in waives
+        assert self.sink.capabilities.duplicates == (keeps_rows and _NO_DUPLICATES in waives)
+
     # Batches that are done again
 
     def a_replayed_batch_leaves_no_duplicates(self) -> None:
         self.sink.write(self.rows(1, 2, 3), FIRST)
-        assert self.sink.write(self.rows(1, 2, 3), FIRST) == 0
+        assert self.sink.write(self.rows(1, 2, 3), FIRST).rows == 0
         assert sorted(self.written_ids()) == [1, 2, 3]
 
     def a_batch_of_the_same_number_from_other_input_is_refused(self) -> None:
@@ -173,7 +182,7 @@ class SinkContract:
         self.service.silence()
         context = self.spark.sparkContext
 
-        def write() -> int:
+        def write() -> WriteResult:
             context.setJobGroup(_JOBS, "a write that hangs", interruptOnCancel=True)
             return self.sink.write(self.rows(2), replace(FIRST, batch_id=1))
 
@@ -206,7 +215,7 @@ class SinkContract:
     def _has(self, ids: Iterable[int]) -> None:
         """Every id is there: once, or at least once where a sink promises no more."""
         found = self.written_ids()
-        if "a_replayed_batch_leaves_no_duplicates" in self.sink.waives:
+        if self.sink.capabilities.duplicates:
             assert set(found) == set(ids)
         else:
             assert sorted(found) == sorted(ids)
@@ -215,13 +224,13 @@ class SinkContract:
 class _BackgroundWrite:
     """A write in a thread of its own."""
 
-    def __init__(self, write: Callable[[], int]) -> None:
+    def __init__(self, write: Callable[[], object]) -> None:
         self._error: Exception | None = None
         self._ends = time.monotonic() + _PATIENCE_SECS
         self._thread = threading.Thread(target=self._run, args=(write,), daemon=True)
         self._thread.start()
 
-    def _run(self, write: Callable[[], int]) -> None:
+    def _run(self, write: Callable[[], object]) -> None:
         try:
             write()
         except (*SPARK_ERRORS, PenstockError) as error:

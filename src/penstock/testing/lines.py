@@ -20,7 +20,7 @@ LINES: Final[Mapping[str, str]] = {
     "a_kill_before_the_commit_loses_nothing": "a kill between the write and the commit loses nothing",
     "a_service_that_starts_again_loses_nothing": "a service that starts again in the middle of a batch loses nothing",
     "a_service_that_is_silent_is_given_up": "a service that falls silent is given up, and may come back",
-    "a_write_that_hangs_can_be_let_go": "a write that hangs can be let go",
+    "a_write_that_hangs_can_be_let_go": "a write that hangs can be cancelled",
 }
 """By the check of `penstock.testing.contract` that looks after it."""
 OF_VALUES: Final = ("writes_every_type", "keeps_nulls", "keeps_texts", "keeps_nan_and_infinity", "keeps_every_digit")

@@ -18,7 +18,8 @@ from penstock.workflow.stages import CheckedProject
 
 if TYPE_CHECKING:
     from penstock.runtime.delivery.progress import ProgressBoard
-    from penstock.runtime.run.supervisor import DrainPolicy, Run
+    from penstock.runtime.run.launch import DrainPolicy
+    from penstock.runtime.run.supervisor import Run
 
 RECORD_SECS: Final = 1.0
 """How often the progress of a run is recorded."""

@@ -9,7 +9,7 @@ from penstock.clients.files import parquet
 from penstock.clients.files.formats import FORMATS, files_under
 from penstock.clients.rows.topic_names import ERRORS, dead_letter_topic
 from penstock.connectors.contract import Source
-from penstock.connectors.registry import source_from
+from penstock.connectors.registry import open_source
 from penstock.connectors.topic import TopicSource
 from penstock.errors import Diagnostic, ProjectInvalid, ServiceError
 from penstock.graph.graph import Graph
@@ -32,7 +32,7 @@ def preview_rows(checked: CheckedProject, name: str, limit: int, say: Callable[[
     sources = _node_sources(checked, manifest, node.id)
     if node.id in manifest.streams:
         (source,) = sources
-        rows = source.first_rows(limit)
+        rows = source.first_rows(limit) if isinstance(source, TopicSource) else None
         if rows is not None:
             return rows
     try:
@@ -86,14 +86,12 @@ def _node_sources(checked: CheckedProject, manifest: Manifest, node_id: str) -> 
     query = next((q for q in manifest.queries if any(step.view == node_id for step in q.steps)), None)
     inputs = [] if query is None else [entry.source for entry in query.inputs]
     found = [manifest.streams[node_id]] if node_id in manifest.streams else inputs
-    return [
-        source_from(_resolve_config(checked, config), checked.root).with_clusters(checked.clusters) for config in found
-    ]
+    return [open_source(_resolve_config(checked, config), checked.root, checked.clusters) for config in found]
 
 
 def _ask(source: Source) -> None:
     """Check that a broker responds. Spark needs time to start and would wait for the broker for minutes."""
-    if source.live.has_positions:
+    if source.live.capabilities.has_positions:
         source.live.check()
 
 

@@ -32,7 +32,7 @@ from penstock.plan.systems.gateway import NO_GATEWAY, ask_gateway
 from penstock.plan.systems.kafka_connect import NO_WORKERS, ask_workers
 from penstock.plan.systems.realtime_cores import cores_of
 from penstock.plan.systems.schemas import NO_SUBJECTS, ask_subjects
-from penstock.project.clusters import pipeline_clusters, with_databases
+from penstock.project.clusters import pipeline_clusters
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.project import Environment, StreamProject
@@ -93,7 +93,7 @@ class CheckedProject:
             reads = any(isinstance(e, Source) and e.live.type == "kafka" for e in elements)
             writes = any(isinstance(e, Sink) and e.type == "kafka" for e in elements)
             return pipeline_clusters(self.settings, on_kafka=reads or writes, writes_kafka=writes)
-        return with_databases(self.graph.runtime.clusters(self.root), self.settings)
+        return replace(self.graph.runtime.clusters(self.root), settings=self.settings)
 
     @property
     def place(self) -> ProjectPlace:

@@ -257,7 +257,7 @@ def test_a_sum_that_is_too_large_is_an_error(rows: int | None, sign: int) -> Non
         given = [row(id, id + 1, **{name: value}) for id, value in enumerate(values)]
         run.process_batch(given, watermark=0)
         assert last(run.process_batch([], watermark=3).output)[2] == sign * large
-        with pytest.raises(ArithmeticError, match=rf"sum of the key \(x\) has no room in {kind}"):
+        with pytest.raises(ArithmeticError, match=rf"sum of the key \(x\) does not fit into {kind}"):
             run.process_batch([], watermark=4)
 
 

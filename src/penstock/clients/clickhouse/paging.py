@@ -18,7 +18,7 @@ from penstock.clients.clickhouse.types import Kind, kind_of
 from penstock.errors import ServiceError, did_you_mean
 from penstock.row_columns import OP
 from penstock.sql.parse.dialects import quote_spark_identifier
-from penstock.sql.types.int256 import WideType
+from penstock.sql.types.int256 import Int256Type
 
 _SAME: Final = {
     "Bool": ("Bool", "BOOLEAN"),
@@ -38,7 +38,7 @@ _SAME: Final = {
     "DateTime64": ("DateTime64(6, 'UTC')", "TIMESTAMP"),
 }
 _TEXT: Final = ("String", "STRING")
-_WIDE: Final[Mapping[str, WideType]] = {"UInt256": "UINT256", "Int256": "INT256"}
+_WIDE: Final[Mapping[str, Int256Type]] = {"UInt256": "UINT256", "Int256": "INT256"}
 _WHOLE: Final = re.compile(r"U?Int\d+")
 _PAGE_BYTES: Final = 2**30
 _GIVEN_UP: Final[Mapping[str, str]] = {"cancel_http_readonly_queries_on_client_close": "1"}
@@ -60,8 +60,8 @@ class PagedTable:
     operation: str
     filter: str | None
     page_size: int
-    wide: tuple[tuple[str, WideType], ...] = ()
-    """The columns that come as texts of wide numbers."""
+    wide: tuple[tuple[str, Int256Type], ...] = ()
+    """The columns that come as texts of 256-bit numbers."""
     key: tuple[str, ...] = ()
     """The columns that the table is sorted by; none if they are not all columns, or not all of them are read."""
     keeps_one: bool = False

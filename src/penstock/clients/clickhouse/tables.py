@@ -50,7 +50,7 @@ class TableRequest:
     append_only: bool
     override: Mapping[str, str]
     wide: Mapping[str, str] = set_field(default_factory=dict)
-    """The columns that are texts of wide numbers, and the types of these."""
+    """The columns that are texts of 256-bit numbers, and the types of these."""
     schema_change: SchemaChange = "ignore"
 
 

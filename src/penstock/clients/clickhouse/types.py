@@ -137,8 +137,10 @@ def target_type(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
         inner = target_type(arrow.value_type, kind.inner[0]) if word == "Array" else None
         return None if inner is None else pa.list_(inner)
     if t.is_map(arrow):
-        both = [target_type(a, k) for a, k in zip((arrow.key_type, arrow.item_type), kind.inner, strict=False)]
-        return pa.map_(*both) if word == "Map" and None not in both else None
+        if word != "Map":
+            return None
+        both = [target_type(a, k) for a, k in zip((arrow.key_type, arrow.item_type), kind.inner, strict=True)]
+        return None if None in both else pa.map_(*both)
     if t.is_struct(arrow):
         return _struct(arrow, kind)
     if t.is_boolean(arrow):

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from penstock.batch import BatchRef
 from penstock.clients.files.batch_directory import NOTE, observe_count, refuse_other_input
 from penstock.clients.files.formats import Format, escape_glob
+from penstock.spark_internals.hadoop_files import HadoopFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +28,7 @@ def publish(root: str, ref: BatchRef, batch: DataFrame, file_format: Format, set
     Returns the number of rows written. A batch without rows leaves nothing behind.
     """
     final = f"{root.rstrip('/')}/{ref.directory}"
-    files = _HadoopFiles(batch.sparkSession, settings)
+    files = HadoopFiles(batch.sparkSession, settings)
     if before := files.text(f"{final}/{NOTE}"):  # HDFS has an empty one where writing it was interrupted
         refuse_other_input(before, ref, final)
         batch.write.format("noop").mode("append").save()
@@ -47,7 +48,7 @@ def files_under(spark: SparkSession, root: str, file_format: Format) -> list[str
 
     That of a file is empty. Nothing is found where nothing is.
     """
-    files = _HadoopFiles(spark, {})
+    files = HadoopFiles(spark, {})
     if not files.exists(root):
         return []
     if files.is_file(root):
@@ -59,48 +60,4 @@ def files_under(spark: SparkSession, root: str, file_format: Format) -> list[str
 
 
 def is_file(spark: SparkSession, place: str) -> bool:
-    return _HadoopFiles(spark, {}).is_file(place)
-
-
-class _HadoopFiles:
-    """Hadoop's view of a file system."""
-
-    def __init__(self, session: SparkSession, settings: Mapping[str, str]) -> None:
-        jvm: Any = session._jvm
-        self._jvm = jvm
-        self._conf = jvm.org.apache.hadoop.conf.Configuration(session._jsc.hadoopConfiguration())
-        for key, value in settings.items():
-            self._conf.set(key, value)
-
-    def text(self, path: str) -> str | None:
-        """What a file holds, if it is there."""
-        files, place = self._at(path)
-        if not files.exists(place):
-            return None
-        stream = files.open(place)
-        try:
-            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream)).decode()
-        finally:
-            stream.close()
-
-    def exists(self, path: str) -> bool:
-        files, place = self._at(path)
-        return bool(files.exists(place))
-
-    def is_file(self, path: str) -> bool:
-        files, place = self._at(path)
-        return bool(files.exists(place) and files.getFileStatus(place).isFile())
-
-    def write(self, path: str, text: str) -> None:
-        files, place = self._at(path)
-        stream = files.create(place, True)
-        stream.write(bytearray(text.encode()))
-        stream.close()
-
-    def delete(self, path: str) -> None:
-        files, place = self._at(path)
-        files.delete(place, True)
-
-    def _at(self, path: str) -> tuple[Any, Any]:
-        place = self._jvm.org.apache.hadoop.fs.Path(path)
-        return place.getFileSystem(self._conf), place
+    return HadoopFiles(spark, {}).is_file(place)

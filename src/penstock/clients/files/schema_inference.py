@@ -192,12 +192,13 @@ def _apply_types(found: StructType, wanted: Mapping[str, str]) -> StructType:
 
 
 def _file_schema(reader: DataFrameReader, file: str) -> StructType | None:
-    from py4j.protocol import Py4JJavaError
     from pyspark.errors import AnalysisException
+
+    from penstock.spark_internals.errors import UNNAMED_ERRORS
 
     try:
         return reader.load(file).schema
-    except (AnalysisException, Py4JJavaError) as error:  # it cannot be read, which whoever reads its rows will say
+    except (AnalysisException, UNNAMED_ERRORS) as error:  # it cannot be read, which whoever reads its rows will say
         if isinstance(error, AnalysisException) and error.getCondition() == "COLUMN_ALREADY_EXISTS":
             raise
         return None
@@ -205,8 +206,9 @@ def _file_schema(reader: DataFrameReader, file: str) -> StructType | None:
 
 def _parquet_schema(reader: DataFrameReader, root: str, files: Sequence[str]) -> StructType | None:
     """Spark puts columns together, but not types that differ: files are then halved until they agree."""
-    from py4j.protocol import Py4JJavaError
     from pyspark.errors import AnalysisException
+
+    from penstock.spark_internals.errors import UNNAMED_ERRORS
 
     def of(some: Sequence[str], at: str | None = None) -> StructType | None:
         try:
@@ -215,7 +217,7 @@ def _parquet_schema(reader: DataFrameReader, root: str, files: Sequence[str]) ->
             if error.getCondition() != "UNABLE_TO_INFER_SCHEMA":
                 raise
             return None
-        except Py4JJavaError as error:
+        except UNNAMED_ERRORS as error:
             if "CANNOT_MERGE_SCHEMAS" not in str(error) or len(some) < 2:
                 raise
         middle = len(some) // 2

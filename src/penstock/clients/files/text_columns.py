@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.clients.jvm.strict_json import checked_json, json_sorts
 from penstock.clients.warn_once import warn_once
+from penstock.spark_internals.frames import infer_json_schema
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
@@ -58,12 +59,8 @@ def texts_schema(texts: DataFrame, options: Mapping[str, str]) -> StructType:
     """The columns of objects that are JSON, as Spark finds them."""
     from pyspark.sql.types import StructType
 
-    spark = texts.sparkSession
-    jvm: Any = spark._jvm
-    as_texts = getattr(texts._jdf, "as")  # a word of Python's own
-    reader = spark.read.options(**{**options, "columnNameOfCorruptRecord": _CORRUPT})
-    found = reader._jreader.json(as_texts(jvm.org.apache.spark.sql.Encoders.STRING())).schema()
-    schema = StructType.fromJson(json.loads(found.json()))
+    reader = texts.sparkSession.read.options(**{**options, "columnNameOfCorruptRecord": _CORRUPT})
+    schema = infer_json_schema(texts, reader)
     return StructType([field for field in schema if field.name != _CORRUPT])
 
 

@@ -1,12 +1,12 @@
-"""Wide numbers in schemas of Avro: decimals of more digits than Spark has, and what is read in their place."""
+"""256-bit numbers in Avro schemas: decimals of more digits than Spark has, and what is read in their place."""
 
 import json
 from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.sql.types.avro_types import SIGNED
-from penstock.sql.types.int256 import FIELDS, WideType, conversion_function, parse_wide_type
-from penstock.sql.types.wide_decimals import SPARK_DIGITS, decimal_kind
+from penstock.sql.types.int256 import FIELDS, Int256Type, conversion_function, parse_int256_type
+from penstock.sql.types.long_decimals import SPARK_DIGITS, decimal_kind
 
 _SIGNED_DIGITS: Final = 76
 """Up to so many digits, every number has room in 256 bits with a sign. More of them mean one without."""
@@ -15,10 +15,10 @@ _WIDTH: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Int256Decimal:
-    """How a decimal is carried: as a wide number made by a function, or as text of so many digits behind the point."""
+    """How a decimal is read: as a 256-bit number made by a function, or as text with a scale."""
 
     function: str
-    kind: WideType | None = None
+    kind: Int256Type | None = None
     scale: int | None = None
 
     @property
@@ -33,7 +33,7 @@ def int256_decimal(schema: Any) -> Int256Decimal | None:
             inner = [part for part in schema if part != "null"]
             return int256_decimal(inner[0]) if len(inner) == 1 else None
         case {"logicalType": str(word), "type": "bytes" | "fixed" | "string"} if (
-            kind := parse_wide_type(word)
+            kind := parse_int256_type(word)
         ) is not None:
             return Int256Decimal(conversion_function(kind), kind)
         case {"logicalType": "decimal", "precision": int(digits)} if digits > SPARK_DIGITS:
@@ -51,8 +51,8 @@ def int256_decimal(schema: Any) -> Int256Decimal | None:
 
 
 def _whole_number(schema: dict[str, Any], digits: int) -> Int256Decimal:
-    said = parse_wide_type(str(schema.get(SIGNED, "")))
-    kind: WideType = said or ("INT256" if digits <= _SIGNED_DIGITS else "UINT256")
+    said = parse_int256_type(str(schema.get(SIGNED, "")))
+    kind: Int256Type = said or ("INT256" if digits <= _SIGNED_DIGITS else "UINT256")
     if kind == "UINT256" and schema.get("type") == "fixed" and schema.get("size") == _WIDTH:
         return Int256Decimal("penstock_to_u256", kind)  # all of the bits are digits
     return Int256Decimal(f"penstock_{FIELDS[kind]}_from_bytes", kind)

@@ -1,4 +1,4 @@
-"""Columns of Spark that are wide numbers: found by their type, made of other values, and turned into text."""
+"""Spark columns of 256-bit numbers: found by type, made of other values, and turned into text."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.clients.int256.register import register_int256
+from penstock.spark_internals.frames import schema_text
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import (
     FIELDS,
     MARKS,
-    WideType,
+    Int256Type,
     conversion_function,
     is_decimal,
-    parse_wide_type,
+    parse_int256_type,
     struct_field,
 )
-from penstock.sql.types.wide_decimals import decimal_sizes
+from penstock.sql.types.long_decimals import decimal_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,49 +25,49 @@ if TYPE_CHECKING:
 
 
 def has_int256(frame: DataFrame) -> bool:
-    """Whether there are any in the columns of a frame, or inside of them."""
-    told: str = frame._jdf.schema().catalogString()
-    return any(mark in told for mark in MARKS)
+    """Whether a frame has 256-bit numbers, also inside other values."""
+    types = schema_text(frame)
+    return any(mark in types for mark in MARKS)
 
 
-def int256_kind(kind: DataType) -> WideType | None:
-    return parse_wide_type(kind.simpleString()) if kind.typeName() == "struct" else None
+def int256_kind(kind: DataType) -> Int256Type | None:
+    return parse_int256_type(kind.simpleString()) if kind.typeName() == "struct" else None
 
 
-def int256_columns(schema: StructType) -> dict[str, WideType]:
-    """The columns that are wide numbers."""
+def int256_columns(schema: StructType) -> dict[str, Int256Type]:
+    """The columns of 256-bit numbers, with their types."""
     return {field.name: kind for field in schema if (kind := int256_kind(field.dataType)) is not None}
 
 
-def to_int256(raw: Column, kind: WideType) -> Column:
-    """The bytes of a wide number as Spark holds it."""
+def to_int256(raw: Column, kind: Int256Type) -> Column:
+    """Put the bytes of a 256-bit number into the struct that holds it."""
     from pyspark.sql import functions as f
 
     return f.when(raw.isNotNull(), f.struct(raw.alias(struct_field(kind))))
 
 
-def to_text(value: Column, kind: WideType) -> Column:
-    """The digits of a wide number."""
+def to_text(value: Column, kind: Int256Type) -> Column:
+    """The digits of a 256-bit number."""
     from pyspark.sql import functions as f
 
     return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_text", value[struct_field(kind)], *_scale(kind))
 
 
-def to_decimal_bytes(value: Column, kind: WideType) -> Column:
-    """A wide number as a decimal of Avro has it."""
+def to_decimal_bytes(value: Column, kind: Int256Type) -> Column:
+    """A 256-bit number in the bytes of an Avro decimal."""
     from pyspark.sql import functions as f
 
     return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_bytes", value[struct_field(kind)], *_scale(kind))
 
 
-def _scale(kind: WideType) -> tuple[Column, ...]:
+def _scale(kind: Int256Type) -> tuple[Column, ...]:
     from pyspark.sql import functions as f
 
     return (f.lit(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
 
 
-def int256_from_texts(frame: DataFrame, kinds: Mapping[str, WideType]) -> DataFrame:
-    """The frame with wide numbers in place of these columns, which are their texts."""
+def int256_from_texts(frame: DataFrame, kinds: Mapping[str, Int256Type]) -> DataFrame:
+    """Convert these columns of a frame from text to 256-bit numbers."""
     from pyspark.sql import functions as f
 
     if not kinds:
@@ -80,7 +81,7 @@ def int256_from_texts(frame: DataFrame, kinds: Mapping[str, WideType]) -> DataFr
 
 
 def int256_to_texts(frame: DataFrame) -> DataFrame:
-    """The frame with all wide numbers as decimal text, also those inside of other values."""
+    """Convert all 256-bit numbers of a frame to decimal text, also inside other values."""
     if not has_int256(frame):
         return frame
     register_int256(frame.sparkSession)
@@ -88,7 +89,7 @@ def int256_to_texts(frame: DataFrame) -> DataFrame:
 
 
 def text_column(frame: DataFrame, name: str) -> Column:
-    """A column of a frame with its wide numbers as text."""
+    """A column of a frame with its 256-bit numbers as text."""
     from pyspark.sql import functions as f
 
     return _convert_to_text(f.col(quote_spark_identifier(name)), frame.schema[name].dataType).alias(name)

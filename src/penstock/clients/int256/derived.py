@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.clients.int256.columns import to_int256
-from penstock.clients.jvm.try_eval import try_column
-from penstock.sql.types.int256 import WideType, conversion_function
+from penstock.spark_internals.expressions import try_column
+from penstock.sql.types.int256 import Int256Type, conversion_function
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DerivedColumn:
-    """A column that is made by a function of what was read, and the kind of wide number that it is."""
+    """A column that a function computes from the value that was read, and its 256-bit type."""
 
     function: str
-    kind: WideType | None = None
+    kind: Int256Type | None = None
     scale: int | None = None
 
     def of(self, read: Column) -> Column:

@@ -1,4 +1,4 @@
-"""The functions over wide numbers, made known to sessions."""
+"""The functions over 256-bit integers and long decimals, made known to sessions."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 def register_int256(session: SparkSession) -> None:
     """Make the functions known to a session, on all machines of its cluster, unless they are."""
-    register_functions(session, "penstock.clients.int256", "WideNumbers", "penstock_to_u256")
-    register_functions(session, "penstock.clients.int256", "WideDecimals", "penstock_to_dec")
+    register_functions(session, "penstock.clients.int256", "Int256", "penstock_to_u256")
+    register_functions(session, "penstock.clients.int256", "LongDecimals", "penstock_to_dec")

@@ -1,4 +1,7 @@
-"""Java that comes with us: compiled once by the Janino that comes with Spark, and made known to sessions."""
+"""Java that comes with us: compiled once by the Janino that comes with Spark, and registered with sessions.
+
+Janino knows Java without generics and lambdas. All sources of a package are compiled together.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ import zipfile
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from penstock.clients.jvm.maven import cache_home
+from penstock.spark_internals import java_code
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -19,54 +23,50 @@ if TYPE_CHECKING:
 
 _LOCK: Final = Lock()
 _LOADED: Final[WeakKeyDictionary[SparkContext, set[str]]] = WeakKeyDictionary()
-"""By context, what its JVM has: to ask it costs a dozen calls."""
+"""By context, the packages that its JVM has. Asking the JVM takes a dozen calls."""
 
 
 def register_functions(session: SparkSession, package: str, name: str, function: str) -> None:
-    """Make the functions of a class known to a session, on all machines of its cluster, unless `function` is.
+    """Register the functions of a class with a session and load it on its cluster, unless `function` is known to it.
 
-    The class is `penstock.<name>`, its source lies in a package of ours, and it registers its functions by itself.
+    The class is `penstock.<name>`, its source is in a package of ours, and it registers its functions by itself.
     """
-    jvm: Any = session._jvm
     with _LOCK:
-        own = session._jsparkSession
-        identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(function)
-        if not own.sessionState().catalog().isTemporaryFunction(identifier):
-            _load(session.sparkContext, package, name)
-            getattr(jvm.penstock, name).register(own)
+        if not java_code.has_function(session, function):
+            _load(session.sparkContext, package)
+            java_code.register_functions(session, f"penstock.{name}")
 
 
-def load_class(context: SparkContext, package: str, name: str) -> None:
-    """Have the class `penstock.<name>` on the driver and on all machines of its cluster."""
+def load_classes(context: SparkContext, package: str) -> None:
+    """Load all Java classes of a package of ours on the driver and on all machines of its cluster."""
     with _LOCK:
-        _load(context, package, name)
+        _load(context, package)
 
 
-def _load(context: SparkContext, package: str, name: str) -> None:
+def _load(context: SparkContext, package: str) -> None:
     loaded = _LOADED.setdefault(context, set())
-    if name in loaded:
-        return
-    jvm: Any = context._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    if loader.getResource(f"penstock/{name}.class") is None:
-        library = _library(jvm, package, name)
-        loader.addURL(jvm.java.io.File(str(library)).toURI().toURL())
-        context._jsc.addJar(str(library))
-    loaded.add(name)
+    if package not in loaded:
+        library = _library(context, package)
+        if not java_code.has_resource(context, f"penstock/{package}"):
+            java_code.add_library(context, library)
+        loaded.add(package)
 
 
-def _library(jvm: Any, package: str, name: str) -> Path:
-    """The compiled functions, by what they were compiled from."""
-    source = files(package).joinpath(f"{name}.java").read_text(encoding="utf-8")
-    library = cache_home() / "compiled" / f"{name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.jar"
+def _library(context: SparkContext, package: str) -> Path:
+    """The archive of a package's classes, named by the content of their sources. One source may use another."""
+    sources = {
+        source.name: source.read_text(encoding="utf-8")
+        for source in sorted(files(package).iterdir(), key=lambda source: source.name)
+        if source.name.endswith(".java")
+    }
+    content = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in sources.items()).encode()).hexdigest()
+    library = cache_home() / "compiled" / f"{package.rpartition('.')[2]}-{content[:16]}.jar"
     if not library.is_file():
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.cook(source)
-        found = compiler.getBytecodes()
         library.parent.mkdir(parents=True, exist_ok=True)
         staged = library.with_suffix(f".{os.getpid()}")
         with zipfile.ZipFile(staged, "w") as jar:
-            for compiled in sorted(found.keySet()):
-                jar.writestr(zipfile.ZipInfo(compiled.replace(".", "/") + ".class"), bytes(found[compiled]))
+            jar.writestr(zipfile.ZipInfo(f"penstock/{package}"), b"")
+            for path, code in java_code.compile_java(context, sources).items():
+                jar.writestr(zipfile.ZipInfo(path), code)
         staged.replace(library)
     return library

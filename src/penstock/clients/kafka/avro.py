@@ -9,7 +9,6 @@ from typing import Any
 
 from penstock.clients.int256.avro import int256_fields, readable_schema
 from penstock.clients.int256.derived import DerivedColumn
-from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.kafka.confluent_wire import (
     HEAD,
     ZERO,
@@ -21,6 +20,7 @@ from penstock.clients.kafka.confluent_wire import (
     schema_header,
 )
 from penstock.clients.kafka.decode import VALUE, DecodedValue
+from penstock.spark_internals.expressions import try_column
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ And what can be told from such a schema without reading the bytes.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 HEAD: Final = 5
 ZERO: Final = b"\0"
-_MARK: Final = "is not known yet: schema "
-"""What the failure of a query says when a record has a schema that nobody has asked for."""
+UNKNOWN_SCHEMA: Final = "is not known yet: schema "
+"""How the failure of a query begins when a record has a schema that is not known. Its number follows in hexadecimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +57,10 @@ def is_not_known_yet(column: str, since: Mapping[int, int]) -> Column:
 
 
 def request_schema(column: str) -> Column:
-    """Stops the query, for the sake of a schema that nobody has asked for: `asked_for` knows it."""
+    """Stop the query for a schema that is not known: `runtime.spark.errors.unknown_schema` finds its number."""
     from pyspark.sql import functions as f
 
-    return f.raise_error(f.concat(f.lit(_MARK), f.hex(f.substring(column, 2, 4))))
-
-
-def schema_request(number: int) -> str:
-    """The same, said of a schema that nobody knew and somebody knows now."""
-    return f"{_MARK}{number:08X}"
-
-
-def requested_schema(failure: str) -> int | None:
-    """The number of the schema for whose sake a query failed."""
-    found = re.search(_MARK + "([0-9A-F]{8})", failure)
-    return int(found[1], 16) if found else None
+    return f.raise_error(f.concat(f.lit(UNKNOWN_SCHEMA), f.hex(f.substring(column, 2, 4))))
 
 
 def non_null_schema(schema: str) -> str:

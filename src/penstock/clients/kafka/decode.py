@@ -10,13 +10,13 @@ from penstock.clients.files.text_columns import texts_schema
 from penstock.clients.int256.derived import DerivedColumn
 from penstock.clients.int256.register import register_int256
 from penstock.clients.jvm.strict_json import checked_json, json_fault, json_row
-from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.kafka.confluent_wire import WriterSchemas
 from penstock.clients.kafka.tombstone_keys import UNREADABLE, decode_key
 from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.row_columns import OP, ORDER
+from penstock.spark_internals.expressions import try_column
 from penstock.sql.parse.dialects import quote_spark_identifier
-from penstock.sql.types.int256 import conversion_function, parse_wide_type
+from penstock.sql.types.int256 import conversion_function, parse_int256_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -106,15 +106,15 @@ def unwrap_envelope(whole: DecodedValue) -> DecodedValue:
 
 
 def _fields(columns: Mapping[str, str]) -> str:
-    """The columns as they are read: wide numbers as text, of which they are made."""
+    """The columns as they are read: 256-bit numbers as text, of which they are made."""
     return ", ".join(
-        f"{quote_spark_identifier(name)} {kind if parse_wide_type(kind) is None else 'STRING'}"
+        f"{quote_spark_identifier(name)} {kind if parse_int256_type(kind) is None else 'STRING'}"
         for name, kind in columns.items()
     )
 
 
 def _derive_from_text(columns: Mapping[str, str]) -> dict[str, DerivedColumn]:
-    kinds = {name: kind for name, text in columns.items() if (kind := parse_wide_type(text)) is not None}
+    kinds = {name: kind for name, text in columns.items() if (kind := parse_int256_type(text)) is not None}
     return {name: DerivedColumn(conversion_function(kind), kind) for name, kind in kinds.items()}
 
 

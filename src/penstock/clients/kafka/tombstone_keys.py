@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.clients.int256.avro import int256_fields, readable_schema
 from penstock.clients.int256.derived import DerivedColumn
 from penstock.clients.jvm.strict_json import checked_json
-from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.kafka.confluent_wire import (
     HEAD,
     ZERO,
@@ -26,6 +25,7 @@ from penstock.clients.kafka.confluent_wire import (
     request_schema,
     schema_header,
 )
+from penstock.spark_internals.expressions import try_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

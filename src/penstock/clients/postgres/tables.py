@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.clients.int256.columns import int256_kind
 from penstock.errors import ServiceError
 from penstock.sql.types.int256 import is_decimal
-from penstock.sql.types.wide_decimals import SPARK_DIGITS, decimal_sizes
+from penstock.sql.types.long_decimals import SPARK_DIGITS, decimal_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -6,7 +6,7 @@ from typing import Any, Final
 from penstock.clients.int256.avro import int256_decimal
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Column, Columns
-from penstock.sql.types.wide_decimals import SPARK_DIGITS
+from penstock.sql.types.long_decimals import SPARK_DIGITS
 
 _AVRO: Final = {
     "string": "STRING", "bytes": "BINARY", "int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE",

@@ -13,11 +13,9 @@ from penstock.clients.kafka.confluent_wire import (
     WriterSchemas,
     has_same_fields,
     make_nullable,
-    requested_schema,
-    schema_request,
 )
 from penstock.clients.registry.client import RegisteredSchema, Registry
-from penstock.errors import ServiceError
+from penstock.errors import QueryFailed, ServiceError
 
 _PAUSE_SECS: Final = 5.0
 _LONGEST_SECS: Final = 300.0
@@ -29,6 +27,13 @@ class _MissingSchema:
 
     asked_at: float
     pause_secs: float = _PAUSE_SECS
+
+
+class SchemaArrived(QueryFailed):
+    """A query must begin again: the registry has a schema that it did not have when the query began."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("query-failed", f"the registry has schema {number} now", retriable=True)
 
 
 class SchemaCache:
@@ -86,10 +91,10 @@ class SchemaCache:
         return found
 
     @property
-    def restart_reason(self) -> str | None:
-        """What to say of a query that went by this book when more is known by now: `learned` understands it."""
+    def restart_reason(self) -> SchemaArrived | None:
+        """Why a query that goes by this frozen cache should begin again, if a schema has arrived that it lacks."""
         fixed = WriterSchemas({}) if self._fixed is None else self._fixed
-        return next((schema_request(number) for number in fixed.unknown if number in self._fetch_schema), None)
+        return next((SchemaArrived(number) for number in fixed.unknown if number in self._fetch_schema), None)
 
     def _has(self, number: int) -> bool:
         others = (*self._keys.values(), *(known.writers for known in self._subjects.values()))
@@ -117,16 +122,13 @@ class SchemaCache:
             if now >= missing.asked_at + missing.pause_secs:
                 self.learn(number)
 
-    def resolve_schema(self, failure: str) -> bool:
-        """Whether something failed for a schema that it did not know, and that is known now.
+    def resolve_schema(self, number: int) -> None:
+        """Ask for a schema that a query failed for, unless another query that met it has asked already.
 
-        Somebody else who met it may have asked first. Whatever is begun from here on knows the schema, so nothing fails
-        for it again.
+        Whatever begins from here on knows the schema, or knows that there is none, so nothing fails for it again.
         """
-        number = requested_schema(failure)
-        if number is not None and number not in self._fetch_schema and number not in self._missing:
+        if number not in self._fetch_schema and number not in self._missing:
             self.learn(number)
-        return number is not None
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
         """The number of a schema that we write by; the registry is asked once."""

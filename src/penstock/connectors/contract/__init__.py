@@ -5,8 +5,24 @@ methods only, so that checking a project starts no JVM.
 """
 
 from penstock.connectors.contract.common import Connector, Remark
-from penstock.connectors.contract.sink import NO_SERVICE, Sink, StreamSink, WriteResult
-from penstock.connectors.contract.source import Source
+from penstock.connectors.contract.sink import NO_SERVICE, KeepRows, Sink, SinkCapabilities, StreamSink, WriteResult
+from penstock.connectors.contract.source import ReadRequest, RecordSource, Snapshot, Source, SourceCapabilities
 from penstock.row_columns import ERROR, ORIGIN
 
-__all__ = ["ERROR", "NO_SERVICE", "ORIGIN", "Connector", "Remark", "Sink", "Source", "StreamSink", "WriteResult"]
+__all__ = [
+    "ERROR",
+    "NO_SERVICE",
+    "ORIGIN",
+    "Connector",
+    "KeepRows",
+    "ReadRequest",
+    "RecordSource",
+    "Remark",
+    "Sink",
+    "SinkCapabilities",
+    "Snapshot",
+    "Source",
+    "SourceCapabilities",
+    "StreamSink",
+    "WriteResult",
+]

@@ -1,35 +1,88 @@
-"""What sources are asked: a stream, and what else is known of it."""
+"""What a source is asked to do: read a stream, read a batch of it again, and show what is there."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.batch import PartRead
 from penstock.config import OnError
 from penstock.connectors.contract.common import Connector
-from penstock.row_columns import ORDER
+from penstock.errors import QueryFailed
 from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@dataclass(frozen=True, slots=True)
+class SourceCapabilities:
+    """Facts about a configured source: what its rows are made of, and how they are read."""
+
+    bounded: bool = False
+    """Whether its rows come to an end by themselves."""
+    ends_as_job: bool = False
+    """Whether a job can read it: it is bounded, or it has a place where a job ends."""
+    has_records: bool = False
+    """Whether rows are made of records, which may not be decodable: they have the columns `ERROR` and `ORIGIN`."""
+    has_positions: bool = False
+    """Whether it is read by positions in topics, so that a stream of it can be scanned after a commit."""
+    has_files: bool = False
+    """Whether it reads files that come one by one: some may not be readable, and Spark reads them in any order."""
+    loses_order: bool = False
+    """Whether Spark may mix up the rows of a batch that were in several files."""
+    finds_key: bool = False
+    """Whether its system may know the primary key where none is declared."""
+    poll_ms: int = 10
+    """How long to wait before looking again when there was nothing new."""
+    condition: str | None = None
+    """A condition, in the SQL of pipelines, that rows must meet once they are read."""
+    condition_at: tuple[str, ...] = ("filter",)
+    """The field in which that condition is written."""
+    rename_hint: str = "give it another name where rows come from"
+    """The way out where a column has a name that cannot be used."""
+
+
+class Snapshot:
+    """What a source found when a query began. All batches of the query are read by it."""
+
+    @property
+    def restart_reason(self) -> QueryFailed | None:
+        """Why the query should begin again: something can be read by now that could not when it began."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """How one query reads a source. A reader may ignore `only`, `condition` and `any_order`: they make it faster."""
+
+    name: str = ""
+    """The name of every reader, or its prefix, so that a checkpoint can outlive a change of the query."""
+    columns: Columns | None = None
+    """The columns that the writer of its rows puts out, or that a hybrid source has: a source that does not know the
+    types of its values takes them from here."""
+    declared: bool = False
+    """Whether `columns` are declared in documents: values that do not fit them are faults."""
+    only: frozenset[str] | None = None
+    """The columns that the query uses, in lower case; None for all."""
+    condition: str | None = None
+    """A condition in Spark SQL that the query applies to the rows itself."""
+    any_order: bool = False
+    """Whether the order of rows does not matter."""
+    ordered: bool = False
+    """Whether rows need the columns of `ORDER`, which say where a row was."""
+    directory: Path | None = None
+    """Where the source may keep what it must remember for as long as the checkpoint of the query lasts."""
+    snapshot: Snapshot | None = None
+    """What the source found when the query began (`Source.take_snapshot`)."""
+
+
 class Source(Connector):
     """Rows come from here."""
 
-    has_positions: ClassVar[bool] = False
-    """Whether it is read by positions in topics, so that a stream of it can be looked through afterwards."""
-    loses_order: ClassVar[bool] = False
-    """Whether Spark may mix up the rows of a batch that stood in several files."""
-    has_files: ClassVar[bool] = False
-    """Whether it reads files that come one by one: some may not be readable, and Spark reads them in any order."""
-    filter_at: ClassVar[tuple[str, ...]] = ("filter",)
-    """Where its condition is written."""
-    renaming: ClassVar[str] = "give it another name where rows come from"
-    """The way out where a column has a name that cannot be used."""
     table_only: ClassVar[bool] = False
     """Whether it is a table that streams look rows up in, and no stream itself."""
     inert: ClassVar[Mapping[str, str]] = {
@@ -42,144 +95,68 @@ class Source(Connector):
     """What becomes of what cannot be read: keep it as a dead letter, `stop`, `skip`."""
 
     @property
-    def has_records(self) -> bool:
-        """Whether rows are made of records, which may not be readable: they have the columns `ERROR` and `ORIGIN`."""
-        return False
-
-    @property
-    def filter_(self) -> str | None:
-        """A condition, in the SQL of pipelines, that rows must meet once they are read."""
-        return None
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the rows come to an end by themselves."""
-        return False
-
-    @property
-    def ends_as_job(self) -> bool:
-        """Whether a job can read it: it comes to an end, or to a place where a job ends."""
-        return self.bounded
-
-    @property
-    def tells_key(self) -> bool:
-        """Whether what it reads may say what the primary key is, where that is not written down."""
-        return False
+    def capabilities(self) -> SourceCapabilities:
+        """Its facts. They may depend on the configuration."""
+        return SourceCapabilities()
 
     @property
     def live(self) -> Source:
-        """What it reads in the end, if it is made of several sources; else the source itself."""
+        """The source that is read in the end, of one that is made of several."""
         return self
 
     @abstractmethod
-    def read(self, spark: SparkSession, name: str) -> DataFrame:
-        """The stream. Every reader behind it is called `name`, or `name` with a suffix, so that a checkpoint can
-        outlive a change of the query. It may have the column `ERROR`."""
-
-    def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
-        """The stream with the columns of `ORDER`, which tell where a row stood; rows are numbered later on.
-
-        Unless a source knows better, only its batches have an order.
-        """
-        from pyspark.sql import functions as f
-
-        blanks = (f.lit(0).cast("bigint"), f.lit(""), f.lit(0).cast("bigint"), f.lit(0).cast("bigint"))
-        return self.read(spark, name).withColumns(dict(zip(ORDER, blanks, strict=True)))
+    def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
+        """The stream. It may have the column `ERROR`, and those of `ORDER` if it knows an order."""
 
     def reread(
-        self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
+        self, spark: SparkSession, request: ReadRequest, parts: Mapping[str, PartRead] | None
     ) -> DataFrame | None:
-        """The rows of a batch once more, as a finite table; `parts` are what each reader of it has read.
+        """Read the rows of a batch again, as a finite table; None where rows cannot be read twice.
 
-        If they are to be `ordered`, with the columns of `ORDER`; with `ORIGIN` where a source has records. None where
-        rows cannot be read twice.
+        `parts` are what each reader has read in the batch. Without them, read every row that is there now. Rows have
+        `ORIGIN` where the source has records, and the columns of `ORDER` if they are asked for.
         """
         return None
 
-    def reread_all(self, spark: SparkSession, name: str) -> DataFrame | None:
-        """Every row that is there now, as `read_again` gives them; None where records are found by their places."""
+    @abstractmethod
+    def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
+        """What is there now, as a finite table."""
+
+    def known_columns(self) -> Columns | None:
+        """The columns, as far as they are known without Spark and without reading rows."""
         return None
 
-    def decode_records(self, records: DataFrame) -> DataFrame | None:
-        """The rows of records that were kept: key, value, where they stood and their headers.
+    def take_snapshot(self, spark: SparkSession, request: ReadRequest, *, again: bool) -> Snapshot | None:
+        """Find what all batches of a query are to be read by, such as the columns; None if there is nothing to find.
 
-        With `ERROR` and `ORIGIN` where a source has records; None where none can be made of them.
+        If a batch is to be done `again`, what could not be read of it then must not be read now.
         """
         return None
 
-    def newer_rows(self, spark: SparkSession, places: Mapping[int, int], since_ms: int) -> DataFrame | None:
+    def backlog(self, position: str | None) -> int | None:
+        """How much there is to read from a position on, where that is more than Spark plans for one batch."""
+        return None
+
+    def file_stamps(self) -> Mapping[str, tuple[int, int]] | None:
+        """The files of a lookup table by name, with size and modification time; None if they cannot be compared."""
+        return None
+
+
+class RecordSource(Source):
+    """A source whose rows are made of records, which dead letters keep as they were."""
+
+    @abstractmethod
+    def decode_records(self, records: DataFrame, request: ReadRequest) -> DataFrame:
+        """The rows of records that were kept: key, value, where they were and their headers.
+
+        Rows have `ERROR` and `ORIGIN` if the source has records with this configuration.
+        """
+
+    def newer_rows(
+        self, spark: SparkSession, request: ReadRequest, places: Mapping[int, int], since_ms: int
+    ) -> DataFrame | None:
         """Read the rows behind an offset in some partitions, and those since a time in the others, with `ORIGIN`.
 
         None where the source has no such order, or no longer holds all of them.
         """
-        return None
-
-    @abstractmethod
-    def peek(self, spark: SparkSession) -> DataFrame:
-        """What is there now, as a finite table."""
-
-    def freeze(self, spark: SparkSession, *, again: bool) -> Self:
-        """The same source with the columns that it has now, so that all batches of a run are read alike.
-
-        If a batch is to be done `again`, what could not be read of it then cannot be read now.
-        """
-        return self
-
-    @property
-    def restart_reason(self) -> str | None:
-        """Why what was opened `as_of_now` should be opened anew: something can be read by now that could not."""
-        return None
-
-    def file_stamps(self) -> Mapping[str, tuple[int, int]] | None:
-        """The files of a lookup table by name, with size and modification time; None where there is nothing to compare:
-        no files, or they lie elsewhere than on this machine."""
-        return None
-
-    def without_order(self) -> Self:
-        """The same source, for readers to whom the order of rows is all one."""
-        return self
-
-    def with_only(self, names: frozenset[str]) -> Self:
-        """The same source, for readers that ask for no columns but those of these names, in lower case.
-
-        It may leave others out where that makes it faster.
-        """
-        return self
-
-    def where(self, condition: str) -> Self:
-        """The same source, for readers that want rows which meet a condition in Spark SQL, and look for themselves.
-
-        It may leave others out where it knows of them before it has read them.
-        """
-        return self
-
-    def ahead(self, position: str | None) -> int | None:
-        """How much there is to read from a position on, by what positions lie apart, where that is more than Spark
-        plans for one batch. None if it is not, or is not known."""
-        return None
-
-    def with_directory(self, directory: Path) -> Self:
-        """The same source, which may keep there what it must remember as long as the checkpoint of its reader lasts."""
-        return self
-
-    @property
-    def poll_ms(self) -> int:
-        """How long to wait before looking again when there was nothing new."""
-        return 10
-
-    def with_columns(self, columns: Columns) -> Self:
-        """The same source, with the columns that the writer of its rows is known to put out, or that others of a hybrid
-        source have: what does not say by itself of what type its values are takes them from there."""
-        return self
-
-    def with_declared(self, columns: Columns) -> Self:
-        """The same source, with the types that documents declare for its columns: values that do not fit are faults."""
-        return self.with_columns(columns)
-
-    def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
-        """A few rows as JSON values and decimals, where they can be had without Spark; None where they cannot."""
-        return None
-
-    def known_columns(self) -> Columns | None:
-        """The columns, as far as they can be told without Spark and without reading rows."""
         return None

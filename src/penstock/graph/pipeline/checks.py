@@ -7,7 +7,8 @@ from typing import Any
 
 from penstock.config import NODE
 from penstock.connectors.contract import Sink, Source
-from penstock.connectors.file import FileSink, FileSource
+from penstock.connectors.file import FileSource
+from penstock.connectors.file_sink import FileSink
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.graph import Graph, Node
 from penstock.project.pipeline import Pipeline
@@ -65,7 +66,7 @@ def _undecided_keys(graph: Graph) -> frozenset[str]:
     found: set[str] = set()
     for node in graph.nodes.values():  # whatever reads stands behind what it reads
         element = node.element.live if isinstance(node.element, Source) else None
-        untold = element is not None and element.tells_key and node.columns is None
+        untold = element is not None and element.capabilities.finds_key and node.columns is None
         if not node.key and (untold or found.intersection(node.inputs)):
             found.add(node.id)
     return frozenset(found)
@@ -87,7 +88,7 @@ def _find_feedback(pipeline: Pipeline) -> Iterator[Diagnostic]:
 def _unbounded_sources(pipeline: Pipeline) -> Iterator[Diagnostic]:
     """Report unbounded sources in job mode."""
     for name, declared in pipeline.sources.items():
-        if pipeline.settings.job_mode and not declared.value.ends_as_job:
+        if pipeline.settings.job_mode and not declared.value.capabilities.ends_as_job:
             text = (
                 f"job_mode is enabled but the following source(s) do not support it: '{name}'."
                 " Job mode is only supported for pipelines where every source is a hybrid or file (bounded) source,"
@@ -100,7 +101,7 @@ def _unbounded_sources(pipeline: Pipeline) -> Iterator[Diagnostic]:
 def _missing_sink_keys(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
     """Report sinks that need a key and have none."""
     for name, declared in pipeline.sinks.items():
-        node, wanted = graph[f"sink.{name}"], declared.value.wants_key
+        node, wanted = graph[f"sink.{name}"], declared.value.capabilities.key_message
         if wanted is not None and not node.key and node.inputs and node.id not in open_keys:
             text, label = wanted.replace(NODE, name), f"{declared.label}.primary_key"
             params = {"field": "primary_key"}
@@ -136,8 +137,8 @@ def _missing_node_key(node: Node, declared: Declaration[Any], *, enforced: bool,
     """Report a node without a primary key if every node must have one; else a sink that would upsert with one. If the
     key is not known yet, it is only a note.
     """
-    needs_it = isinstance(node.element, Sink) and node.element.wants_key is not None
-    misses_it = isinstance(node.element, Sink) and node.element.keyed and not needs_it
+    needs_it = isinstance(node.element, Sink) and node.element.capabilities.key_message is not None
+    misses_it = isinstance(node.element, Sink) and node.element.capabilities.keyed and not needs_it
     misses_it = misses_it and node.columns is not None and not is_open
     if node.key or not (enforced or misses_it):
         return

@@ -66,7 +66,8 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
         nodes[node.id] = node
         diagnostics.extend(notes)
     settings = pipeline.settings
-    usual = {f"sink.{name}": sink.value.default_interval(settings) for name, sink in pipeline.sinks.items()}
+    opened = {name: sink.value.with_settings(settings, name) for name, sink in pipeline.sinks.items()}
+    usual = {f"sink.{name}": sink.capabilities.flush_interval_ms for name, sink in opened.items()}
     intervals = {node_id: interval for node_id, interval in usual.items() if interval is not None}
     graph = Graph(pipeline.name, "pipeline", nodes, job=settings.job_mode, intervals=intervals)
     diagnostics.extend(check_pipeline(pipeline, graph))
@@ -106,7 +107,8 @@ def _link_source(
 def _name_clashes(declared: Declaration[Source], node: Node) -> Iterator[Diagnostic]:
     """Report columns of files whose names clash. Other sources may read only the columns that are used."""
     names = [column.name for column in node.columns or ()]
-    if declared.value.has_files and (wrong := invalid_names_error(names, f"`{node.name}`", declared.value.renaming)):
+    facts = declared.value.capabilities
+    if facts.has_files and (wrong := invalid_names_error(names, f"`{node.name}`", facts.rename_hint)):
         yield Diagnostic(wrong.code, wrong.message, declared.origin, declared.label, wrong.hint)
 
 
@@ -126,7 +128,8 @@ def _filter_condition(
     node_id: str, declared: Declaration[Source], columns: Columns | None
 ) -> tuple[str | None, list[Diagnostic]]:
     """The filter of a source in Spark SQL, and its diagnostics."""
-    text, where = declared.value.filter_, declared.value.filter_at
+    facts = declared.value.capabilities
+    text, where = facts.condition, facts.condition_at
     if text is None:
         return None, []
     parsed = parse(_ROWS + text, PIPELINE)
@@ -202,7 +205,7 @@ def _link_transform(node_id: str, read: _ParsedTransform, nodes: Mapping[str, No
                 "sql-unsupported",
                 f"unsupported plan: {construct.name}",
                 keyword_offset(query, construct.name, construct.offset, construct.word),
-                "a transform can project, filter and unite; put the rest into a model of a project",
+                "a transform can only project, filter and unite rows; put the rest into a project's model",
                 construct.name,
             )
             for construct in stateful_constructs(query)
@@ -279,7 +282,7 @@ def _link_sink(
 def _missing_columns(declared: Declaration[Sink], node: Node) -> Iterator[Diagnostic]:
     """Report columns that a sink names and its known rows do not have."""
     present = [column.name for column in node.columns or () if column.name != OP]
-    for path, name in declared.value.named_columns.items():
+    for path, name in declared.value.capabilities.named_columns.items():
         if node.columns is not None and name not in present:
             failed = f"update_where validation failed for sink '{node.name}': " * path.startswith("update_where.")
             text = f"{failed}there is no column `{name}`; available: {', '.join(present)}"

@@ -1,1 +1,1 @@
-"""The kernel of aggregates by key, and the ways in which its calls keep their values."""
+"""The kernel of aggregates by key, and the state of its calls."""

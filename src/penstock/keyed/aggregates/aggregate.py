@@ -1,4 +1,4 @@
-"""Aggregates by key: the state is a table of keys, and tables of values for the calls that need them."""
+"""Aggregates by key. The state is a table of keys, and a table of values for each call that needs one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from penstock.row_columns import BEFORE, NOW, OP, SIGN
 
 KEYS: Final = "keys"
 ROWS: Final = "_rows"
-"""How many rows a key has, where rows can go."""
+"""The number of rows of a key, if rows can be retracted."""
 TOLD: Final = "_told"
-"""Whether the row of a window has come out."""
+"""Whether the row of a window was put out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class AggregateKernel:
         return KernelResult(new if there.all() else _filter_keys(new, there), output)
 
     def _closing(self, old: dict[str, pa.Table], came: pa.Table, clock: Clock, end: str) -> KernelResult:
-        """Windows that the watermark has reached come out, once; those that it has left behind are dropped."""
+        """Put out windows that the watermark has reached, once, and drop those that are closed for good."""
         lateness = self.operator.lateness_ms * 1000
         given = drop_late(came, end, clock, lateness)
         keys, rows = self._locate_keys(old, given)
@@ -78,7 +78,7 @@ class AggregateKernel:
     def _fold_rows(
         self, old: dict[str, pa.Table], given: pa.Table, keys: list[pa.Array], rows: NewRows, shown: Flags
     ) -> tuple[dict[str, pa.Table], dict[str, pa.Array], dict[str, pa.Array], Flags]:
-        """The state after the new rows, and the calls before and after, of the keys that are touched or to be shown."""
+        """The state after the new rows, and the results before and after for the keys that changed or must be shown."""
         touched = shown.copy()
         touched[rows.owners] = True
         before: dict[str, pa.Array] = {}
@@ -105,7 +105,7 @@ class AggregateKernel:
         return tables if gone is None else _filter_keys(tables, ~gone)
 
     def _locate_keys(self, old: StateTables, given: pa.Table) -> tuple[list[pa.Array], NewRows]:
-        """The keys, those that are new behind the others, and the new rows with the place of their key."""
+        """The keys, new ones last, and the new rows with the index of their key."""
         known = old[KEYS].num_rows
         merged = [
             pa.concat_arrays([column(old[KEYS], name), normalize_floats(column(given, name))])
@@ -128,7 +128,7 @@ class AggregateKernel:
         before: dict[str, pa.Array],
         after: dict[str, pa.Array],
     ) -> pa.Table:
-        """The table of keys after the new rows; what the calls gave and give is put down."""
+        """The table of keys after the new rows. Records the results of the calls before and after."""
         touched = numbers(pad_nulls(column(old, NOW), rows.size)).copy()
         np.maximum.at(touched, rows.owners, numbers(column(given, NOW)))
         arrays = [*keys, pa.array(touched)]
@@ -214,7 +214,7 @@ class AggregateKernel:
 
 
 def _argument_values(call: AggregateCall, given: pa.Table, rows: NewRows) -> tuple[pa.Array, NewRows]:
-    """The values that a call takes, and their rows: those that are not null."""
+    """The values of a call that are not null, and their rows."""
     if call.argument is None:
         return pa.nulls(given.num_rows), rows
     values = column(given, call.argument)
@@ -225,7 +225,7 @@ def _argument_values(call: AggregateCall, given: pa.Table, rows: NewRows) -> tup
 
 
 def _filter_keys(tables: StateTables, mask: Flags) -> dict[str, pa.Table]:
-    """The tables with some of the keys only."""
+    """The tables with only the chosen keys."""
     places = np.cumsum(mask) - 1
     result = {KEYS: tables[KEYS].filter(pa.array(mask))}
     for name, table in tables.items():

@@ -1,4 +1,4 @@
-"""Calls of an aggregate that fit into a few numbers or one value a key: columns of the table of keys."""
+"""Aggregate calls whose state is a few numbers or one value per key, in columns of the table of keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from penstock.keyed.operators import AggregateCall
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """Rows that are new in a turn: the key of each as a number below `size`, whether it comes or goes, when it came."""
+    """The new rows of a batch: the key of each as a number below `size`, its sign, and its time of arrival."""
 
     owners: Ints
     size: int
@@ -28,14 +28,14 @@ class NewRows:
         return NewRows(self.owners[mask], self.size, signs, None if self.arrival is None else self.arrival[mask])
 
     def counted(self) -> Ints:
-        """How many rows came for each key, those that go taken off."""
+        """The number of rows added for each key, less the rows retracted."""
         if self.signs is None:
             return np.bincount(self.owners, minlength=self.size)
         return np.bincount(self.owners, weights=self.signs, minlength=self.size).astype(np.int64)
 
 
 class Fold(Protocol):
-    """How a call is kept. The old columns have a value for each key, null for new keys."""
+    """The state of a call. The old columns have a value for each key, null for new keys."""
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -45,7 +45,7 @@ class Fold(Protocol):
         """The columns after the new rows; the argument has no nulls."""
 
     def result(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """What the call gives."""
+        """The result of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class CountFold:
 
 @dataclass(frozen=True, slots=True)
 class WholeSum:
-    """SUM of whole numbers or decimals: the sum, and how many values are in it."""
+    """SUM of integers or decimals: the sum, and the number of values in it."""
 
     type: pa.DataType
 
@@ -82,7 +82,7 @@ class WholeSum:
 
 @dataclass(frozen=True, slots=True)
 class DoubleSum:
-    """SUM of doubles: the sum of the finite values as two doubles; how many are NaN, infinite either way; how many."""
+    """SUM of doubles: the sum of finite values as two doubles, and the counts of NaNs, infinities and all values."""
 
     types: tuple[pa.DataType, ...] = (pa.float64(), pa.float64(), pa.int64(), pa.int64(), pa.int64(), pa.int64())
 
@@ -108,7 +108,7 @@ class DoubleSum:
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """MIN and MAX of rows that never go: the value so far."""
+    """MIN and MAX of append-only rows: the value so far."""
 
     type: pa.DataType
     largest: bool
@@ -128,12 +128,12 @@ class Extreme:
 
 
 def sum_fold(argument: pa.DataType) -> WholeSum | DoubleSum:
-    """How sums of values of a type are kept."""
+    """The state of sums over values of a type."""
     return DoubleSum() if pa.types.is_floating(argument) else WholeSum(sum_type(argument))
 
 
 def call_fold(call: AggregateCall, argument: pa.DataType | None) -> Fold:
-    """How a call is kept that does not need the values themselves."""
+    """The state of a call that does not need the single values."""
     if call.function == "count" or argument is None:
         return CountFold()
     return sum_fold(argument) if call.function == "sum" else Extreme(argument, call.function == "max")

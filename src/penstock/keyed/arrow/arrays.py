@@ -1,4 +1,4 @@
-"""What is done to one array, whatever the type of its values; and the names of the arrays that kernels reckon with."""
+"""Functions over one array of any type, and type aliases for the arrays of the kernels."""
 
 from typing import Any, TypeAlias
 
@@ -9,19 +9,19 @@ import pyarrow as pa
 NumberArray: TypeAlias = np.ndarray[Any, Any]
 """Numbers of any type."""
 Ints: TypeAlias = npt.NDArray[np.int64]
-"""Codes, places, counts or times."""
+"""Codes, indexes, counts or times."""
 Flags: TypeAlias = npt.NDArray[np.bool_]
-"""Which rows."""
+"""A mask of rows."""
 
 
 def numbers(array: pa.Array) -> NumberArray:
-    """The numbers in an array, 0 for null. They may share memory with it."""
+    """The numbers of an array, 0 for null. They may share its memory."""
     filled = array.fill_null(0) if array.null_count else array
     return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
 def valid_flags(array: pa.Array) -> Flags:
-    """Which values are there."""
+    """A mask of the values that are not null."""
     return np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
 
 
@@ -44,7 +44,7 @@ def null_where(array: pa.Array, mask: Flags) -> pa.Array:
 
 
 def normalize_floats(array: pa.Array) -> pa.Array:
-    """The array with one zero and one NaN, as Spark normalises keys."""
+    """The array with one zero and one NaN, like keys that Spark has normalised."""
     kind = array.type
     if not _has_floats(kind):
         return array
@@ -70,13 +70,13 @@ def _has_floats(kind: pa.DataType) -> bool:
 
 
 def list_elements(array: pa.Array) -> tuple[pa.Array, Ints]:
-    """The elements of arrays and maps, and where those of each begin and end; the entries of a map are structs."""
+    """The elements of arrays or maps, with the offsets of each row. The entries of a map are structs."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     return array.values.slice(offsets[0], offsets[-1] - offsets[0]), offsets - offsets[0]
 
 
 def encode_lists(offsets: Ints, elements: NumberArray) -> pa.Array:
-    """Lists of numbers as strings of bytes, eight a number, in the byte order that the numbers have."""
+    """Lists of numbers as binary values, eight bytes a number."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets * 8)), pa.py_buffer(np.ascontiguousarray(elements))]
     return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 

@@ -1,4 +1,4 @@
-"""Rows as whole numbers, whatever the types of their columns: equal rows get equal codes.
+"""Encode rows of any types as integers: equal rows get equal codes.
 
 Null equals null, NaN equals NaN, and -0.0 equals 0.0, also inside of structs, arrays and maps.
 """
@@ -48,7 +48,7 @@ def first_rows(row_codes: Ints, count: int) -> Ints:
 
 
 def differ(left: pa.Array, right: pa.Array) -> Flags:
-    """Where two arrays of one type and length are not the same."""
+    """A mask of the places in which two arrays of one type and length differ."""
     if len(left) == 0:
         return np.zeros(0, bool)
     if pa.types.is_integer(left.type) or pa.types.is_floating(left.type):

@@ -1,4 +1,4 @@
-"""Rows that are sorted by key: where the rows of each key begin and end."""
+"""Segments of rows that are sorted by key."""
 
 import numpy as np
 
@@ -6,29 +6,29 @@ from penstock.keyed.arrow.arrays import Flags, Ints
 
 
 def first_flags(keys: Ints) -> Flags:
-    """Which rows are the first of their key."""
+    """A mask of the first row of each key."""
     flags = np.ones(len(keys), bool)
     flags[1:] = keys[1:] != keys[:-1]
     return flags
 
 
 def last_flags(keys: Ints) -> Flags:
-    """Which rows are the last of their key."""
+    """A mask of the last row of each key."""
     return np.append(first_flags(keys)[1:], True)[: len(keys)]
 
 
 def stretch_starts(first: Flags) -> Ints:
-    """For each row the place of the first of its stretch; `first` says which rows begin one."""
+    """For each row the index of the first row of its segment. `first` marks the rows that begin one."""
     return np.asarray(np.flatnonzero(first)[np.cumsum(first) - 1])
 
 
 def stretch_ends(first: Flags) -> Ints:
-    """For each row the place behind the last of its stretch."""
+    """For each row the index after the last row of its segment."""
     return np.asarray(np.append(np.flatnonzero(first), len(first))[np.cumsum(first)])
 
 
 def places_within(keys: Ints) -> Ints:
-    """The place of each row among those of its key, from 0."""
+    """The position of each row among those of its key, from 0."""
     return np.arange(len(keys)) - stretch_starts(first_flags(keys))
 
 

@@ -21,7 +21,7 @@ from penstock.keyed.arrow.tables import column
 from penstock.row_columns import ORDER
 
 ROOM = 2**62
-"""The numbers of a row are packed into one, which is below this."""
+"""The limit of the number into which the keys of a row are packed."""
 
 
 def ordinals(array: pa.Array) -> Ints:
@@ -62,9 +62,9 @@ def sort_keys(array: pa.Array, descending: bool = False, nulls_last: bool | None
 
 
 def sort_rows(keys: Iterable[Ints], length: int) -> tuple[Ints, Flags]:
-    """The rows in the order of the keys, the most important first, and which equal the one before them.
+    """The rows in the order of the keys, the most important first, and a mask of those equal to the row before.
 
-    Equal rows stand in no order.
+    The order of equal rows is not defined.
     """
     packed = _pack_keys((key.astype(np.int64, copy=False) for key in keys), length)
     order = np.argsort(packed)
@@ -72,9 +72,9 @@ def sort_rows(keys: Iterable[Ints], length: int) -> tuple[Ints, Flags]:
 
 
 def sort_by_content(keys: Sequence[Ints], content: Iterable[pa.Array], length: int) -> Ints:
-    """The rows in the order of the keys; those that are equal there stand in the order of their content.
+    """The rows in the order of the keys. Rows with equal keys are ordered by their content.
 
-    One array after the other is looked at, as long as there are rows that are still equal.
+    Arrays are compared one after the other until no equal rows are left.
     """
     order, same = sort_rows(keys, length)
     places, rows = np.arange(length), order
@@ -91,7 +91,7 @@ def sort_by_content(keys: Sequence[Ints], content: Iterable[pa.Array], length: i
 
 
 def ranks(keys: Sequence[Ints], length: int) -> Ints:
-    """The place of each row among the different ones, from 0."""
+    """The rank of each row among the distinct rows, from 0."""
     order, same = sort_rows(keys, length)
     result = np.zeros(length, np.int64)
     result[order] = np.cumsum(~same) - 1
@@ -99,18 +99,18 @@ def ranks(keys: Sequence[Ints], length: int) -> Ints:
 
 
 def arrival_numbers(rows: pa.Table, after: int) -> Ints:
-    """When each row of a turn came, as numbers above `after`: by `ORDER`, or all at once where they do not have it."""
+    """The arrival of each row of a batch, as numbers above `after`: by `ORDER`, or all equal without that column."""
     return after + 1 + ranks(order_keys(rows), rows.num_rows)
 
 
 def order_keys(rows: pa.Table) -> list[Ints]:
-    """What rows of a turn are sorted by as they came."""
+    """The sort key for the arrival of a batch's rows."""
     names = [name for name in ORDER if name in rows.column_names]
     return [key for name in names for key in sort_keys(column(rows, name))]
 
 
 def sort_by_arrival(rows: pa.Table) -> pa.Table:
-    """The rows of a turn as they came, by `ORDER`; those that came at once in an order that depends on values only."""
+    """The rows of a batch by arrival (`ORDER`). Rows that arrived together are ordered by their values."""
     if rows.num_rows < 2:
         return rows
     keys, content = order_keys(rows), rows.columns
@@ -123,7 +123,7 @@ def sort_by_arrival(rows: pa.Table) -> pa.Table:
 
 
 def extremes(values: Ints, owners: Ints, size: int, largest: bool) -> Ints:
-    """The row with the smallest or the largest value of each owner, or -1 where there is none."""
+    """The row with the smallest or largest value of each owner; -1 if it has none."""
     values = ~values if largest else values
     best = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(best, owners, values)
@@ -134,7 +134,7 @@ def extremes(values: Ints, owners: Ints, size: int, largest: bool) -> Ints:
 
 
 def _pack_keys(keys: Iterable[Ints], length: int) -> Ints:
-    """One number a row that sorts as all keys do; what is too wide is replaced by its rank."""
+    """One number per row that sorts like all its keys. Keys of too many bits are replaced by their rank."""
     result, room = np.zeros(length, np.int64), 1
     for key in keys if length else ():
         low, high = int(key.min()), int(key.max())

@@ -1,4 +1,4 @@
-"""Sums by code that do not depend on the order of the rows: whole numbers and decimals exactly, doubles very nearly."""
+"""Sums by code that do not depend on the order of rows: exact for integers and decimals, almost exact for doubles."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,22 +14,22 @@ FOLDS = 3
 
 
 class SumOverflow(ArithmeticError):
-    """A sum has no room in its type, which is `kind` in SQL; `place` is which."""
+    """A sum does not fit into its type, which is `kind` in SQL; `place` is which."""
 
     def __init__(self, place: int, type_: pa.DataType) -> None:
         is_decimal = pa.types.is_decimal(type_)
         self.place, self.kind = place, f"DECIMAL({type_.precision}, {type_.scale})" if is_decimal else "BIGINT"
-        super().__init__(f"sum number {place} has no room in {self.kind}")
+        super().__init__(f"sum number {place} does not fit into {self.kind}")
 
 
 @contextmanager
 def name_overflow_key(keys: Sequence[pa.Array]) -> Iterator[None]:
-    """A sum that overflows says whose it is; each of the keys has a value for every sum."""
+    """Name the key of a sum that overflows. Each key column has a value for every sum."""
     try:
         yield
     except SumOverflow as error:
         key = ", ".join(str(array[error.place].as_py()) for array in keys)
-        raise ArithmeticError(f"a sum of the key ({key}) has no room in {error.kind}") from None
+        raise ArithmeticError(f"a sum of the key ({key}) does not fit into {error.kind}") from None
 
 
 def sum_type(kind: pa.DataType) -> pa.DataType:
@@ -48,7 +48,7 @@ def whole_sums(old: pa.Array, values: pa.Array, owners: Ints, signs: Ints | None
 
 
 def split_limbs(array: pa.Array) -> list[Ints]:
-    """Whole numbers or decimals in limbs of 32 bits, the lowest first, 0 for null; the sign is in the highest.
+    """Integers or decimals in limbs of 32 bits, lowest first, 0 for null. The highest limb has the sign.
 
     Sums of limbs have room for 2,000,000,000 rows.
     """
@@ -63,7 +63,7 @@ def split_limbs(array: pa.Array) -> list[Ints]:
 
 
 def combine_limbs(totals: list[Ints], kind: pa.DataType) -> pa.Array:
-    """The numbers of sums of limbs, which are changed by it."""
+    """The numbers that sums of limbs stand for. Changes the limbs."""
     for low, high in pairwise(totals):
         high += low >> 32
         low &= LIMB

@@ -1,4 +1,4 @@
-"""What is done to tables: which columns and rows they have."""
+"""Functions over tables: choice of columns and rows."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,32 +11,32 @@ from penstock.row_columns import OP
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
+    """A column as one chunk."""
     return table.column(name).combine_chunks()
 
 
 def concat(*tables: pa.Table) -> pa.Table:
-    """The rows of all tables, which have the same columns, in one piece."""
+    """The rows of tables with the same columns, in one chunk."""
     return pa.concat_tables(tables).combine_chunks()
 
 
 def build_table(schema: pa.Schema, arrays: Iterable[pa.Array]) -> pa.Table:
-    """A table of arrays that stand in the order of the schema."""
+    """A table of arrays in the order of the schema."""
     return pa.Table.from_arrays(list(arrays), schema=schema)
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """Names in their order, each once."""
+    """Names in order, without duplicates."""
     return list(dict.fromkeys(names))
 
 
 def pick_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """These columns only; all of them may hold null, so that tables of one state have one schema."""
+    """Select columns and make all of them nullable, so that tables of one state have one schema."""
     return pa.Table.from_arrays([table.column(name) for name in names], names=list(names))
 
 
 def non_null_flags(table: pa.Table, names: Sequence[str]) -> Flags:
-    """Which rows have a value in all these columns: others never match in a join."""
+    """A mask of the rows without null in these columns. Other rows never match in a join."""
     flags = np.ones(table.num_rows, bool)
     for name in names:
         if table.column(name).null_count:
@@ -45,7 +45,7 @@ def non_null_flags(table: pa.Table, names: Sequence[str]) -> Flags:
 
 
 def delete_flags(changes: pa.Table) -> Flags:
-    """Which changes are deletes."""
+    """A mask of the changes that are deletes."""
     if OP not in changes.column_names:
         return np.zeros(changes.num_rows, bool)
     return np.asarray(pc.equal(changes.column(OP), "d").fill_null(False).to_numpy())

@@ -1,4 +1,4 @@
-"""When rows are: late, waiting or due by the watermark. Times are microseconds here."""
+"""Times of rows against the watermark: late, waiting or due. Times are in microseconds."""
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +13,14 @@ def micros(table: pa.Table, name: str) -> Ints:
 
 
 def due_flags(times: Ints, clock: Clock) -> Flags:
-    """Which times the watermark has reached."""
+    """A mask of the times that the watermark has reached."""
     if clock.watermark_ms is None:
         return np.zeros(len(times), bool)
     return times <= clock.watermark_ms * 1000
 
 
 def drop_late(table: pa.Table, name: str, clock: Clock, after: int = 0) -> pa.Table:
-    """The new rows that are not late, with so much time after their own. One without a time is late for ever."""
+    """The new rows that are not late, given an allowed lateness. A row without a time is always late."""
     table = drop_untimed(table, name)
     late = due_flags(micros(table, name) + after, clock)
     return table.filter(pa.array(~late)) if late.any() else table
@@ -33,13 +33,13 @@ def drop_untimed(table: pa.Table, name: str) -> pa.Table:
 
 
 def wake_ms(times: Ints) -> int | None:
-    """The watermark that the first of these times waits for."""
+    """The watermark at which the first of these times is due."""
     return -(-int(times.min()) // 1000) if len(times) else None
 
 
 def key_times(codes: Ints, times: Ints, steps: Ints) -> Ints:
     """Keys and times as single numbers that sort by key, then time; `steps` are the times that count, sorted.
 
-    A time between two steps has the number of the earlier one; before the first step it is behind the key before.
+    A time between two steps gets the number of the earlier step.
     """
     return codes * len(steps) + np.searchsorted(steps, times, side="right") - 1

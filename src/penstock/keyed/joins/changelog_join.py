@@ -1,6 +1,6 @@
-"""The join of two sides that change: signed rows in, signed rows out.
+"""The join of two changelogs: signed rows in, signed rows out.
 
-State: `left` and `right` are the rows of each side, each once, with how often it is there and when it last came.
+State: `left` and `right` are the distinct rows of each side, with their count and their last arrival.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ COUNT = "_count"
 
 @dataclass(frozen=True, slots=True)
 class ChangeJoinKernel:
-    """`schemas` are those of the left and the right rows, as they come."""
+    """`schemas` are those of the left and the right input."""
 
     operator: ChangeJoin
     schemas: tuple[pa.Schema, pa.Schema]
@@ -71,14 +71,14 @@ class ChangeJoinKernel:
         )
 
     def _live_rows(self, table: pa.Table | None, new: pa.Table, clock: Clock) -> pa.Table:
-        """The rows that are remembered: one that was not touched within the time to live is as if never seen."""
+        """The rows of state that have not expired."""
         if table is None:
             number = pa.array([], pa.int64())
             return new.slice(0, 0).drop_columns(SIGN).append_column(COUNT, number).append_column(NOW, number)
         return drop_expired(table, clock, self.operator.ttl_ms)
 
     def _signed_rows(self, left: "_ChangeSide", right: "_ChangeSide", lefts: Ints, rights: Ints, net: Ints) -> pa.Table:
-        """Pairs of places with how often they come or go, as rows. What comes and goes alike does neither."""
+        """Pairs of indexes with their change in count, as signed rows. Equal additions and retractions cancel out."""
         same, count = codes([pa.array(left.looks[lefts]), pa.array(right.looks[rights])], len(net))
         first, total = first_rows(same, count), np.zeros(count, np.int64)
         np.add.at(total, same, net)
@@ -119,7 +119,7 @@ class _ChangeSide:
 
 
 def _select_new(table: pa.Table, key: Sequence[str], columns: Sequence[str], alone: bool) -> pa.Table:
-    """New rows. One with a null in its key is of no use where only rows with partners come out."""
+    """The new rows of a side. Rows with a null in their key are dropped if the side puts out matched rows only."""
     table = pick_columns(table, [*unique_names((*key, *columns)), SIGN])
     return table if alone else table.filter(pa.array(non_null_flags(table, key)))
 
@@ -162,7 +162,7 @@ def _build_side(
 
 
 def _pairs(left: _ChangeSide, right: _ChangeSide, lefts: Flags, rights: Flags) -> tuple[Ints, Ints, Ints]:
-    """The places of all pairs of the chosen rows, and how many times more each is there than it was."""
+    """The indexes of all pairs of the chosen rows, and by how much the count of each pair changed."""
     mine = np.flatnonzero(lefts & (left.key >= 0))
     theirs = np.flatnonzero(rights)
     theirs = theirs[np.argsort(right.key[theirs], kind="stable")]
@@ -177,7 +177,7 @@ def _pairs(left: _ChangeSide, right: _ChangeSide, lefts: Flags, rights: Flags) -
 
 
 def _totals(side: _ChangeSide, count: int) -> tuple[Ints, Ints]:
-    """How many rows each key had and has. What never matches finds the last item: none."""
+    """The number of rows of each key, before and after. Keys that never match use the last item, which is 0."""
     before, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     matching = side.key >= 0
     np.add.at(before, side.key[matching], side.before[matching])
@@ -186,7 +186,7 @@ def _totals(side: _ChangeSide, count: int) -> tuple[Ints, Ints]:
 
 
 def _unmatched_rows(side: _ChangeSide, partners: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """The rows that come or go without a partner, and how many times more they are there."""
+    """The unmatched rows that appear or disappear, and by how much their count changed."""
     had, have = (total[side.key] == 0 for total in partners)
     net = side.after * have - side.before * had
     rows = np.flatnonzero(net)

@@ -1,4 +1,4 @@
-"""The join of two sides whose rows are kept until a time of their own.
+"""The join of two sides whose rows each have a time until which they are kept.
 
 State: `left` and `right` are the rows of each side that can still find a partner, with whether they have found one.
 """
@@ -29,7 +29,7 @@ _SIGNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoinKernel:
-    """`schemas` are those of the left and the right rows, as they come."""
+    """`schemas` are those of the left and the right input."""
 
     operator: IntervalJoin
     schemas: tuple[pa.Schema, ...]
@@ -96,7 +96,7 @@ class IntervalJoinKernel:
         return _IntervalSide(rows, flags, numbers(column(rows, FOUND)).astype(bool), came.num_rows - new.num_rows)
 
     def _matching_pairs(self, left: pa.Table, right: pa.Table, lefts: Ints, rights: Ints) -> Flags:
-        """Which pairs meet all comparisons: nothing is more or less than null."""
+        """A mask of the pairs that meet all comparisons. Comparisons with null are false."""
         flags = np.ones(len(lefts), bool)
         for asked in self.operator.comparisons:
             ours = column(left, asked.left).take(pa.array(lefts))
@@ -106,7 +106,7 @@ class IntervalJoinKernel:
         return flags
 
     def _join_rows(self, left: pa.Table, right: pa.Table, lefts: Ints, rights: Ints) -> pa.Table:
-        """Pairs of rows by their places, where -1 is a row of nulls."""
+        """Pairs of rows by their indexes, where -1 is a row of nulls."""
         columns = [take_rows(column(left, name), lefts) for name in self.operator.left_columns]
         columns += [take_rows(column(right, name), rights) for name in self.operator.right_columns]
         return pa.Table.from_arrays(columns, schema=self.output)
@@ -114,7 +114,7 @@ class IntervalJoinKernel:
 
 @dataclass(frozen=True, slots=True)
 class _IntervalSide:
-    """The rows of a side, old ones first; which of them are new, and which have a partner from before."""
+    """The rows of a side, old ones first, with masks of the new rows and of those already matched."""
 
     rows: pa.Table
     new: Flags
@@ -123,7 +123,7 @@ class _IntervalSide:
 
 
 def _pairs(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """Every pair of a left and a right place with the same code. A side has its places, and the codes of all rows."""
+    """Every pair of a left and a right index with the same code. A side has its indexes, and the codes of all rows."""
     (lefts, left_codes), (rights, right_codes) = left, right
     order = rights[np.argsort(right_codes[rights], kind="stable")]
     sorted_codes = right_codes[order]
@@ -140,7 +140,7 @@ def _set_flags(flags: Flags, places: Ints) -> Flags:
 
 
 def _expired_flags(rows: pa.Table, until: str | None, clock: Clock) -> Flags:
-    """Which rows can find no partner any more."""
+    """A mask of the rows that can no longer find a partner."""
     if until is None:
         return np.zeros(rows.num_rows, bool)
     times = column(rows, until)

@@ -1,6 +1,6 @@
 """The temporal join: each left row with the version of the right row that was valid at its time.
 
-State: `left` are rows that wait for the watermark, `right` are versions; rows of a table stand in the order of arrival.
+State: `left` has rows that wait for the watermark, `right` has versions; both tables are in the order of arrival.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from penstock.row_columns import NOW, OP
 
 @dataclass(frozen=True, slots=True)
 class VersionJoinKernel:
-    """`schemas` are those of the left rows and of the versions, as they come."""
+    """`schemas` are those of the left input and of the versions."""
 
     operator: VersionJoin
     schemas: tuple[pa.Schema, pa.Schema]
@@ -90,7 +90,7 @@ class VersionJoinKernel:
     def _collect_versions(
         self, state: StateTables, new: pa.Table, going: pa.Table, came: pa.Table, clock: Clock
     ) -> tuple[pa.Table, Ints, Ints]:
-        """All versions in the order of arrival, the codes of their keys, and of those of the left rows that go.
+        """All versions by arrival, the codes of their keys, and the codes of the left rows that are put out.
 
         No version has a null in its key, so a left row with one finds none. Versions of a key that no row came for
         within the time to live are forgotten first.
@@ -111,7 +111,7 @@ class VersionJoinKernel:
         return versions, keys, going_keys
 
     def _join_rows(self, going: pa.Table, versions: pa.Table, found: Ints) -> pa.Table:
-        """Left rows with the versions at the places found, where -1 is none."""
+        """Left rows with the versions at these indexes, where -1 is no version."""
         found = np.where((found >= 0) & ~np.append(delete_flags(versions), True)[found], found, -1)
         if not self.operator.keep_unmatched:
             going, found = going.filter(pa.array(found >= 0)), found[found >= 0]
@@ -132,13 +132,13 @@ class VersionJoinKernel:
 
 
 def _match_keys(found: Ints, keys: Ints, order: Ints, wanted: Ints) -> Ints:
-    """The places that were found, where the key there is the one that was wanted; elsewhere -1."""
+    """The indexes that were found, or -1 where the key differs."""
     hit = np.append(keys, -1)[found] == wanted
     return np.where(hit, np.append(order, -1)[found], -1)
 
 
 def _superseded_flags(keys: Ints, place: Ints, past: Flags) -> Flags:
-    """Which versions are of no more use: the next one is of the same time, or the watermark has reached it too."""
+    """A mask of the versions that are obsolete: the next one has the same time, or the watermark has reached it too."""
     flags = np.zeros(len(keys), bool)
     flags[:-1] = (keys[1:] == keys[:-1]) & (past[1:] | (place[1:] == place[:-1]))
     return flags

@@ -1,4 +1,4 @@
-"""Functions over frames: for each row, a stretch of places in an array. Nothing here knows keys, times or state."""
+"""Functions over frames: for each row, a range of indexes in an array. Nothing here knows keys, times or state."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ from penstock.keyed.operators import OverCall
 
 @dataclass(frozen=True, slots=True)
 class RowFrames:
-    """Where the frame of each row starts, and the place behind its end. No frame is empty."""
+    """The first index of each row's frame, and the index after its last one. No frame is empty."""
 
     start: Ints
     stop: Ints
 
 
 def call_type(call: OverCall, schema: pa.Schema) -> pa.DataType:
-    """The type that a call gives."""
+    """The type of a call's result."""
     if call.function in ("count", "row_number"):
         return pa.int64()
     kind = schema.field(call.argument).type
@@ -29,7 +29,7 @@ def call_type(call: OverCall, schema: pa.Schema) -> pa.DataType:
 
 
 def evaluate_frames(call: OverCall, values: pa.Array, weights: Ints, frame: RowFrames) -> pa.Array:
-    """The call for each frame. A count is the sum of weights; other functions look at the values."""
+    """Compute the call for each frame. A count is the sum of weights; other functions use the values."""
     match call.function:
         case "count" | "row_number":
             return pa.array(_frame_differences(weights, frame))
@@ -44,19 +44,19 @@ def evaluate_frames(call: OverCall, values: pa.Array, weights: Ints, frame: RowF
 
 
 def argument_values(call: OverCall, table: pa.Table) -> pa.Array:
-    """The values that a call looks at."""
+    """The values that a call uses."""
     return pa.nulls(table.num_rows) if call.argument is None else column(table, call.argument)
 
 
 def row_weights(call: OverCall, seen: pa.Array) -> Ints:
-    """What each row counts."""
+    """The weight of each row in a count."""
     if call.argument is None:
         return np.ones(len(seen), np.int64)
     return valid_flags(seen).astype(np.int64)
 
 
 def take_or_default(call: OverCall, values: pa.Array, places: Ints, rows: pa.Table) -> pa.Array:
-    """The values at these places, one for each row; where it is -1, the default of the row."""
+    """The values at these indexes, one for each row. At -1 it is the row's default."""
     if call.default is None:
         return take_rows(values, places)
     default = column(rows, call.default).cast(values.type)
@@ -84,7 +84,7 @@ def _frame_differences(values: Ints, frame: RowFrames) -> Ints:
 
 
 def _sums(values: pa.Array, frame: RowFrames) -> pa.Array:
-    """Sums without null values; null where there is no other."""
+    """Sums of the values that are not null; null if there are none."""
     kind = values.type
     if pa.types.is_floating(kind):
         sums = pa.array(_double_sums(numbers(values), frame))
@@ -94,7 +94,7 @@ def _sums(values: pa.Array, frame: RowFrames) -> pa.Array:
 
 
 def _double_sums(values: NumberArray, frame: RowFrames) -> NumberArray:
-    """A frame is put together of blocks whose lengths are powers of two, so that no value outside of it has a part."""
+    """A frame is the sum of blocks whose lengths are powers of two, so that no value outside the frame takes part."""
     length, place = frame.stop - frame.start, frame.start.copy()
     sums = np.zeros(len(length))
     block, size = values, 1
@@ -121,7 +121,7 @@ def _extremes(values: pa.Array, largest: bool, frame: RowFrames) -> pa.Array:
 
 
 def _least(values: Ints, frame: RowFrames) -> Ints:
-    """The least value of each frame, as that of two blocks that may overlap."""
+    """The least value of each frame, from two blocks that may overlap."""
     length = frame.stop - frame.start
     least = np.zeros(len(length), np.int64)
     block, size = values, 1

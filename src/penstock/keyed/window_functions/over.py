@@ -35,7 +35,7 @@ from penstock.row_columns import NOW
 AT = "_at"
 CALL = "_call_"
 CallValues: TypeAlias = dict[str, pa.Array]
-"""The calls of rows, by the name of the call."""
+"""The results of calls for some rows, by the name of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +156,14 @@ class OverKernel:
         return values, table.filter(pa.array(self._visible_flags(calls, keys, at, clock)))
 
     def _range(self, reach: int, keys: Ints, at: Ints, here: Ints) -> RowFrames:
-        """The rows of the partition that are at most so much older. Where a clock went back, time stands still."""
+        """The rows of the partition that are at most so much older. A time that goes back counts as the latest one."""
         steps = np.unique(at)
         place = np.maximum.accumulate(key_times(keys, at, steps))
         since = np.searchsorted(steps, steps[place[here] - keys[here] * len(steps)] - reach)
         return RowFrames(np.searchsorted(place, keys[here] * len(steps) + since), self._frame_stops(keys, at)[here])
 
     def _visible_flags(self, calls: Sequence[OverCall], keys: Ints, at: Ints, clock: Clock) -> Flags:
-        """Which rows are among the last ones of their partition, or not too old."""
+        """A mask of the rows that are among the last ones of their partition, or recent enough."""
         longest = max((call.offset if call.function == "lag" else call.rows or 0 for call in calls), default=0)
         kept: Flags = stretch_ends(first_flags(keys)) - np.arange(len(keys)) <= longest
         reach = max((call.range_ms for call in calls if call.range_ms is not None), default=None)
@@ -175,7 +175,7 @@ class OverKernel:
     def _extend_running(
         self, partitions: pa.Table, partition_keys: Ints, rows: _PartitionRows, touched: Flags, clock: Clock
     ) -> tuple[CallValues, pa.Table]:
-        """Calls over all rows from the start: what they were so far is taken for a row before the new ones."""
+        """Calls over all rows from the start. The results so far are treated as a row before the new ones."""
         first = first_flags(rows.keys)
         heads, segment = np.flatnonzero(first), np.cumsum(first) - 1
         slot = np.full(len(touched), -1)
@@ -210,7 +210,7 @@ class OverKernel:
     def _look_ahead(
         self, held: pa.Table, held_keys: Ints, ended: Flags, rows: _PartitionRows, values: CallValues
     ) -> tuple[pa.Table, pa.Table]:
-        """The rows that come out, and those that wait for later ones."""
+        """The rows to put out, and those that wait for later rows."""
         table = rows.table
         for number, call in enumerate(call for call in self.operator.calls if call.function != "lead"):
             table = table.append_column(f"{CALL}{number}", values[call.name])
@@ -233,7 +233,7 @@ class OverKernel:
         return pa.table(columns, schema=self.output).filter(pa.array(ready)), table.filter(pa.array(~ready))
 
     def _frame_stops(self, keys: Ints, at: Ints) -> Ints:
-        """For each row the place behind the last one of its time; as rows arrive, each has a time of its own."""
+        """For each row the index after the last row of its time. Without event time, each row has its own time."""
         if self.operator.time is None:
             return np.arange(1, len(keys) + 1)
         return stretch_ends(first_flags(keys) | first_flags(at))
@@ -249,11 +249,11 @@ class OverKernel:
         return call_type(call, self.schemas[0])
 
     def _summable(self, call: OverCall, seen: pa.Array) -> pa.Array:
-        """The values in the type of their sum, if it is one."""
+        """The values of a sum in the type of the sum; other values as they are."""
         return seen.cast(self._call_type(call)) if call.function == "sum" else seen
 
     def _row_columns(self) -> list[str]:
-        """The columns of a row that are needed until it comes out; a table without any would have no rows."""
+        """The columns of a row that are needed until it is put out. A table without columns would have no rows."""
         told = self.operator
         used = (name for call in told.calls for name in (call.argument, call.default) if name is not None)
         return unique_names((*told.partition, *((told.time,) if told.time else ()), *told.columns, *used)) or [NOW]

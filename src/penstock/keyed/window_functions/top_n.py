@@ -1,4 +1,4 @@
-"""The first rows of every partition: the state is those rows, or all rows where a row can go and let others move up."""
+"""The first rows of every partition. The state is those rows, or all rows if a row can be retracted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ ARRIVAL: Final = "_arrival"
 
 @dataclass(frozen=True, slots=True)
 class RowPlaces:
-    """Rows by where they stand: partition, place within it from 0, and number of the row."""
+    """Ranked rows: partition, rank within it from 0, and index of the row."""
 
     partitions: Ints
     places: Ints
@@ -83,7 +83,7 @@ class RankingKernel:
         return rest, old.filter(pa.array(mine[: old.num_rows])), every.filter(pa.array(mine)), partitions[mine]
 
     def _surviving_flags(self, rows: pa.Table, known: int, signs: Ints) -> Flags:
-        """Which rows are there when each one that goes has taken one like it away."""
+        """A mask of the rows that are left after each retraction has removed an equal row."""
         there = np.concatenate([np.ones(known, bool), signs > 0])
         come, go = np.flatnonzero(there), np.flatnonzero(~there)
         if len(go):
@@ -105,7 +105,7 @@ class RankingKernel:
         return sort_by_content(keys, [column(rows, name) for name in self._stored_columns()], rows.num_rows)
 
     def _changes(self, rows: pa.Table, before: RowPlaces, after: RowPlaces) -> pa.Table:
-        """What became of the rows at the top."""
+        """The changes among the top rows."""
         by_place = self.operator.rank is not None or self.operator.limit == 1
         comes, other, goes = (self._changes_by_place if by_place else self._changes_by_content)(rows, before, after)
         letters = np.repeat(np.array(["i", "u", "d"]), [len(comes.rows), len(other.rows), len(goes.rows)])
@@ -118,7 +118,7 @@ class RankingKernel:
     def _changes_by_place(
         self, rows: pa.Table, before: RowPlaces, after: RowPlaces
     ) -> tuple[RowPlaces, RowPlaces, RowPlaces]:
-        """Rows that take a place that was free, that take another's place, and that leave a place free."""
+        """Rows that take a free rank, rows that replace another one, and rows that leave a rank free."""
         one, two = (some.partitions * self.operator.limit + some.places for some in (before, after))
         _, was, now = np.intersect1d(one, two, assume_unique=True, return_indices=True)
         goes, comes = np.ones(len(before.rows), bool), np.ones(len(after.rows), bool)
@@ -134,7 +134,7 @@ class RankingKernel:
     def _changes_by_content(
         self, rows: pa.Table, before: RowPlaces, after: RowPlaces
     ) -> tuple[RowPlaces, RowPlaces, RowPlaces]:
-        """Rows that enter, none, and rows that leave; one that leaves while another like it enters does neither."""
+        """Rows that enter, none, and rows that leave. An equal row that enters and one that leaves cancel out."""
         stays = np.zeros((2, rows.num_rows), bool)
         stays[0, before.rows], stays[1, after.rows] = True, True
         out, into = before.where(~stays[1, before.rows]), after.where(~stays[0, after.rows])
@@ -159,13 +159,13 @@ class RankingKernel:
 
 
 def _place_rows(ranked: Ints, partitions: Ints, mask: Flags) -> RowPlaces:
-    """Some of the sorted rows, counted anew."""
+    """Some of the sorted rows, with new ranks."""
     rows = ranked[mask]
     owners = partitions[rows]
     return RowPlaces(owners, places_within(owners), rows)
 
 
 def _take_wanted(alike: Ints, wanted: Ints) -> Ints:
-    """As many rows of each kind as are wanted."""
+    """The rows of each kind that are asked for."""
     order = np.argsort(alike, kind="stable")
     return np.sort(order[places_within(alike[order]) < wanted[alike[order]]])

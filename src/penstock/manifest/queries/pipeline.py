@@ -86,16 +86,18 @@ def _shortest_interval(nodes: list[Node], usual: Mapping[str, int]) -> Every | N
 def _asks_for_operations(nodes: list[Node]) -> bool:
     """Whether any SQL, or a filter of a source, uses `_gs_op`."""
     texts = [node.query.text for node in nodes if node.query is not None]
-    texts += [node.element.filter_ or "" for node in nodes if isinstance(node.element, Source)]
+    texts += [node.element.capabilities.condition or "" for node in nodes if isinstance(node.element, Source)]
     return any(OP in text.casefold() for text in texts)
 
 
 def _relax_input(entry: Input, sinks: list[Sink], *, by_operation: bool) -> Input:
     """Relax an input: it need not provide what no sink needs."""
     source = dict(entry.source)
-    if source["type"] == "kafka" and not (by_operation or any(sink.changes for sink in sinks)):
+    if source["type"] == "kafka" and not (by_operation or any(sink.capabilities.changes for sink in sinks)):
         source["operation"] = False
-    return entry.model_copy(update={"source": source, "any_order": not any(sink.ordered for sink in sinks)})
+    return entry.model_copy(
+        update={"source": source, "any_order": not any(sink.capabilities.ordered for sink in sinks)}
+    )
 
 
 def _reads_twice(nodes: list[Node]) -> bool:

@@ -9,7 +9,7 @@ from penstock.graph.graph import Node
 from penstock.manifest.model import Check
 from penstock.sql.analyze.fallible import fallible_expressions
 from penstock.sql.rewrite.functions import rewrite_pipeline_functions
-from penstock.sql.types.int256 import has_wide_mention
+from penstock.sql.types.int256 import mentions_int256
 
 
 def row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
@@ -43,4 +43,4 @@ def row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
 
 
 def _is_known(node: Node) -> bool:
-    return node.columns is not None and all(c.type is not None and not has_wide_mention(c.type) for c in node.columns)
+    return node.columns is not None and all(c.type is not None and not mentions_int256(c.type) for c in node.columns)

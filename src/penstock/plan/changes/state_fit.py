@@ -8,7 +8,7 @@ from penstock.manifest.model import Input, Manifest, QuerySpec
 from penstock.manifest.queries.input_columns import declared_columns, only_operators_keep_rows, used_input_columns
 from penstock.plan.deployed.state import DeployedState
 from penstock.plan.deployed.state_origin import InputColumns, StateOrigin
-from penstock.sql.types.int256 import parse_wide_type, struct_field
+from penstock.sql.types.int256 import parse_int256_type, struct_field
 
 _NUMBERS: Final = frozenset({"INT", "BIGINT", "FLOAT", "DOUBLE"})
 """Avro numbers that a later schema version may widen."""
@@ -50,8 +50,8 @@ def _read_otherwise(entry: Input, origin: StateOrigin, columns: Mapping[str, str
 
 def _is_widened(name: str, old: str, new: str, found: InputColumns) -> bool:
     """Whether a number has more digits than Spark supports, and had another type in state."""
-    kind = parse_wide_type(new)
-    if kind is None or parse_wide_type(old) is not None:
+    kind = parse_int256_type(new)
+    if kind is None or parse_int256_type(old) is not None:
         return False
     leaf = f"{name}.{struct_field(kind)}".lower()
     return not any(f".{path.lower()}".endswith(f".{leaf}") for columns in found.values() for path in columns)

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from penstock.clients.files.batch_directory import NOTE
 from penstock.clients.files.path_names import short_directory_name
-from penstock.connectors.topic import TOPICS
+from penstock.connectors.topic_fields import TOPICS
 
 HOME: Final = ".penstock"
 _ANOTHER: Final = "@another"

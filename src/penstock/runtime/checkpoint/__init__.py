@@ -1,1 +1,1 @@
-"""What a checkpoint says and what is kept beside it. Nothing here starts a query."""
+"""What is in a checkpoint, and what Penstock notes next to it. Nothing here starts a query."""

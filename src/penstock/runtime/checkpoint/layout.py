@@ -1,4 +1,4 @@
-"""What a checkpoint directory says about itself."""
+"""Read a checkpoint directory: offsets, batches, times, state partitions."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ def checkpoint_id(checkpoint: Path) -> str:
 
 
 def batch_offsets(checkpoint: Path, batch_id: int) -> tuple[str, ...]:
-    """How far each input is read by this batch: the lines of the offset log after its header.
+    """The end offset of each input in a batch: the lines of the offset log after its header.
 
     A file reader only counts its own batches there, so the files of the batch are added as a checksum.
     """
@@ -57,7 +57,7 @@ def _part(log: Path, before: str | None, after: str) -> PartRead:
 
 
 def start_offset(checkpoint: Path, name: str) -> str | None:
-    """Where a reader that goes by offsets began; files have no such thing."""
+    """The first offset of a reader. Readers of files have none."""
     return _read_first_offset(checkpoint / "sources" / name)
 
 
@@ -68,24 +68,24 @@ def _read_first_offset(log: Path) -> str | None:
 
 
 def last_offsets(checkpoint: Path) -> list[str]:
-    """How far each reader has come by the last batch that was committed, in its own words."""
+    """The offset of each reader after the last committed batch, as the reader writes it."""
     done = last_number(checkpoint / "commits")
     return [] if done is None else [place for _, place in map(_split_offset, _offsets(checkpoint, done))]
 
 
 def reader_offset(checkpoint: Path, name: str) -> str | None:
-    """How far a reader has come by the last batch that was committed."""
+    """The offset of a reader after the last committed batch."""
     done = last_number(checkpoint / "commits")
     return None if done is None else dict(map(_split_offset, _offsets(checkpoint, done))).get(name)
 
 
 def batch_header(checkpoint: Path, batch_id: int) -> Any:
-    """What Spark notes of a batch beside its offsets: times and settings."""
+    """What Spark notes of a batch in addition to its offsets: times and settings."""
     return json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])
 
 
 def last_number(log: Path) -> int | None:
-    """The newest entry of a log: a directory of files that are called by numbers."""
+    """The highest number in a log: a directory of files named by numbers."""
     return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)
 
 
@@ -100,13 +100,13 @@ def last_batch_time(checkpoint: Path) -> BatchTime:
 
 
 def reached_ms(checkpoint: Path) -> int | None:
-    """How far event time had come by the last batch; None if there was none, or it had not."""
+    """The watermark after the last batch; None if there is none."""
     begun = last_number(checkpoint / "offsets")
     return None if begun is None else batch_time(checkpoint, begun).watermark_ms or None
 
 
 def unfinished_batch(checkpoint: Path) -> int | None:
-    """The batch that was begun and not committed, so that it will be done again."""
+    """The batch that was begun and not committed, and will be retried."""
     begun, done = last_number(checkpoint / "offsets"), last_number(checkpoint / "commits")
     return begun if begun is not None and begun != done else None
 
@@ -117,7 +117,7 @@ def _offsets(checkpoint: Path, batch_id: int) -> list[str]:
 
 
 def _split_offset(offset: str) -> tuple[str, str]:
-    """The name of a reader and how far it has come, in its own words."""
+    """The name of a reader and its offset, as it writes it."""
     name, _, place = offset.partition(":")
     return name, place
 
@@ -164,7 +164,7 @@ def _planned_partitions(operator: Path) -> int | None:
 
 
 def discard(checkpoint: Path) -> None:
-    """Take a checkpoint away that nobody is to go on from."""
+    """Delete a checkpoint that is not resumed."""
     if checkpoint.exists():
         shutil.rmtree(checkpoint)
 

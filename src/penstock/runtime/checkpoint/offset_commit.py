@@ -1,5 +1,4 @@
-"""How far queries have read Kafka, told for everybody to see: to Kafka itself, as positions of a group of consumers,
-and to the store of a pipeline."""
+"""Commit the offsets of queries where others see them: to a consumer group of Kafka, and to the store of a pipeline."""
 
 import json
 import threading
@@ -10,13 +9,13 @@ from penstock.errors import ServiceError
 
 Positions: TypeAlias = Mapping[tuple[str, int], int]
 _PAUSE_SECS: Final = 0.5
-"""Positions are told at most this often: only the last one counts."""
+"""Positions are committed at most this often: only the last one matters."""
 
 
 class OffsetCommitter:
-    """Tells the newest positions of every group from a thread of its own.
+    """Commits the newest offsets of every group in a thread of its own.
 
-    What cannot be told now is told later. What is refused is said once, and tried again with the next positions.
+    A commit that fails is retried with the next positions. A refusal is reported once.
     """
 
     def __init__(self, commit: Callable[[str, Positions], None], say: Callable[[str], None]) -> None:
@@ -34,7 +33,7 @@ class OffsetCommitter:
             self._news.setdefault(group, {}).update(positions)
 
     def close(self) -> None:
-        """Tell what is left, and end."""
+        """Commit what is left, and end."""
         self._closing.set()
         self._thread.join(timeout=30)
 
@@ -49,20 +48,20 @@ class OffsetCommitter:
                 self._news |= {group: {**told, **self._news.get(group, {})} for group, told in later.items()}
 
     def _try_commit(self, group: str, positions: Positions) -> bool:
-        """Whether nothing is left to do about these positions."""
+        """Commit offsets. Returns whether they are done with, committed or refused."""
         try:
             self._commit(group, positions)
         except ServiceError as error:
             if not error.retriable and group not in self._refused:
                 self._refused.add(group)
-                self._say(f"How far `{group}` is cannot be told: {error.message}")
+                self._say(f"The offsets of `{group}` cannot be committed: {error.message}")
             return not error.retriable
         self._refused.discard(group)
         return True
 
 
 def parse_positions(offset: str | None) -> dict[tuple[str, int], int]:
-    """The positions that a reader of Kafka has come to; nothing if it is a reader of something else."""
+    """The offsets of a reader of Kafka, from its text; empty for other readers."""
     try:
         return flatten_positions(json.loads(offset or "{}"))
     except ValueError:
@@ -70,14 +69,14 @@ def parse_positions(offset: str | None) -> dict[tuple[str, int], int]:
 
 
 def flatten_positions(told: Any) -> dict[tuple[str, int], int]:
-    """The same of what a reader says, as values."""
+    """The offsets of a reader of Kafka, from JSON values."""
     if not isinstance(told, dict) or not all(isinstance(ends, dict) for ends in told.values()):
         return {}
     return {(topic, int(number)): int(end) for topic, ends in told.items() for number, end in ends.items()}
 
 
 def lowest_positions(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
-    """How far all readers together are: what one of them has not read is not read."""
+    """The lowest offset of each partition: what one reader has not read is not read."""
     found: dict[tuple[str, int], int] = {}
     for place, at in (each for positions in told for each in positions.items()):
         found[place] = min(at, found.get(place, at))
@@ -88,14 +87,14 @@ def describe_gone_records(
     reached: Positions, begins: Positions, ends: Positions, anew: Container[str] = ()
 ) -> Iterator[str]:
     """Which records are gone that come after the positions, partition by partition; `anew` are topics that are others
-    than those of the positions. Where nothing was read yet, that is all one."""
+    than those of the positions. Position 0 fits such a topic."""
     for place, position in sorted(reached.items()):
         name = f"{place[0]}/{place[1]}"
         if place not in ends:
-            yield f"{name} is gone, of which the records up to {position} were read"
+            yield f"{name} is gone; records up to {position} were read"
         elif ends[place] < position:
-            yield f"{name} ends at {ends[place]:,}, and was read up to {position:,}: it was made anew"
+            yield f"{name} ends at {ends[place]:,}, and was read up to {position:,}: it was created again"
         elif position and place[0] in anew:
-            yield f"{name} was made anew since it was read up to {position:,}: what it holds before that was never read"
+            yield f"{name} was created again after it was read up to {position:,}: records before that were never read"
         elif begins[place] > position:
             yield f"{name}: the records {position:,} to {begins[place] - 1:,} are gone and were never read"

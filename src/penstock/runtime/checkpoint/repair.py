@@ -20,7 +20,7 @@ from penstock.runtime.checkpoint.layout import batch_header, batch_offsets, chec
 
 
 def repair(checkpoint: Path, query: str, outputs: tuple[Path, ...]) -> Iterator[Damage]:
-    """Put right what can be put right, one file after the other, and say what it was.
+    """Repair one file after the other, and yield what was repaired.
 
     What is damaged is kept beside as `.damaged`. It ends with damage that nothing can be done about, if there is some.
     """
@@ -62,7 +62,7 @@ def _repair_offsets(checkpoint: Path, number: int, outputs: tuple[Path, ...]) ->
 
 
 def _header(checkpoint: Path, number: int) -> str:
-    """What Spark notes of a batch beside its offsets: as of a batch before it, with the time of now."""
+    """Settings and times that Spark notes of a batch: those of an earlier batch, with the current time."""
     known = header_before(checkpoint, number) or {"batchWatermarkMs": 0, "conf": {}}
     return json.dumps({**known, "batchTimestampMs": time.time_ns() // 1_000_000})
 
@@ -75,7 +75,7 @@ def _batch(note: Path, checkpoint: Path, query: str) -> BatchRef:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write a file anew, as a whole or not at all. A checksum beside it would not fit any more."""
+    """Replace a file in one step. The old one stays as `.damaged`; its checksum is deleted."""
     staged = file.with_name(f".{file.name}.new")
     staged.write_text(text, encoding="utf-8")
     _put_aside(file)

@@ -35,7 +35,7 @@ def begin_state(checkpoint: Path, query: QuerySpec, manifest: Manifest, session:
 
 
 def _state_views(query: QuerySpec) -> list[str]:
-    """The views whose rows operators of ours keep. Spark compares what its own operators keep by itself."""
+    """The views whose rows operators of ours keep. Spark checks the state of its own operators."""
     return [view for step in query.steps if isinstance(step, KeyedStep) for view in step.inputs]
 
 
@@ -50,7 +50,7 @@ def leaf_types(schema: StructType, below: str = "") -> dict[str, str]:
 
 
 def _check_fit(query: QuerySpec, before: InputColumns, after: InputColumns) -> None:
-    """Refuse to start where types are others than those of the state. A plan tells so earlier, where it knows types."""
+    """Refuse to start where types differ from those of the state. A plan refuses it earlier, where it knows types."""
     reasons = [
         f"{_describe_column(path)} is {old.upper()} in its state, and {columns[path].upper()} in its rows"
         for view, columns in after.items()
@@ -63,7 +63,7 @@ def _check_fit(query: QuerySpec, before: InputColumns, after: InputColumns) -> N
 
 
 def _describe_column(path: str) -> str:
-    """A column as people know it; those that carry keys and arguments have names of our own."""
+    """The name of a column for messages; columns that carry keys and arguments have names of our own."""
     name = path.rpartition(".")[2]
     return "a column" if name.startswith("_") else f"`{name}`"
 

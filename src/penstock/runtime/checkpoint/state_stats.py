@@ -1,4 +1,4 @@
-"""The state of a query, as its checkpoint tells it: what Spark has written there, and a note of ours beside it.
+"""The state of a query, from its checkpoint: what Spark has written there, and a note of ours.
 
 Spark writes which operators there are, but not how many rows they keep. So after every batch that is noted in a small
 file. Nothing here needs Spark.
@@ -24,7 +24,7 @@ _BACKENDS: Final = {"HDFSBackedStateStoreProvider": "hashmap", "RocksDBStateStor
 
 @dataclass(frozen=True, slots=True)
 class OperatorCounts:
-    """What an operator had when a batch ended. They are numbered as Spark numbers them: the last of a query first."""
+    """The rows and bytes of an operator when a batch ended. Spark numbers operators from the last one of a query."""
 
     rows: int
     memory_bytes: int
@@ -85,7 +85,7 @@ class StateNotes:
 
 
 def query_state(checkpoint: Path) -> QueryState | None:
-    """What the checkpoint says; None before its first batch is committed."""
+    """The state statistics of a checkpoint; None before its first batch is committed."""
     batch = last_number(checkpoint / "commits")
     if batch is None:
         return None

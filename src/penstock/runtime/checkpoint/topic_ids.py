@@ -1,4 +1,4 @@
-"""Which topics a query reads: a topic that was deleted and made anew is another one, however many records it has.
+"""The ids of topics that a query reads: a topic that was deleted and created again is another one.
 
 Their ids are noted in the checkpoint, beside the positions, which mean nothing in another topic.
 """
@@ -36,5 +36,5 @@ def note_ids(checkpoint: Path, ids: Mapping[str, str]) -> None:
 
 
 def recreated_topics(noted: Mapping[str, str], ids: Mapping[str, str]) -> frozenset[str]:
-    """Topics that have another id than the one that was noted. Brokers that give none are believed."""
+    """Topics whose id differs from the noted one. A broker without ids changes nothing."""
     return frozenset(topic for topic, number in ids.items() if noted.get(topic, number) != number)

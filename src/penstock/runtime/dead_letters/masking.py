@@ -24,12 +24,12 @@ from penstock.clients.dead_letters.masking import (
     mask_text,
 )
 from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD
-from penstock.clients.jvm.try_eval import try_column
 from penstock.clients.masked_answers import ANSWERS, WITHHELD_TEXT, mask_answer
 from penstock.errors import PenstockError
 from penstock.manifest.model import QuerySpec
 from penstock.runtime.dead_letters.rows import REASONS
 from penstock.runtime.dead_letters.store import DeadLetterStore
+from penstock.spark_internals.expressions import try_column
 
 _WITHOUT_RECORD: Final = (REFUSED, UNREAD, GONE)
 _QUOTING: Final = frozenset({"query-failed", "rows-refused", "file-unreadable", *REASONS})
@@ -42,14 +42,14 @@ _VARIANTS: Final = "MAP<STRING, VARIANT>"
 
 
 class MaskedDeadLetters:
-    """Keeps dead letters of a query that has columns which nobody may see."""
+    """Stores dead letters of a query with masked columns, without their values."""
 
     def __init__(self, errors: DeadLetterStore, names: Sequence[str]) -> None:
         self._errors = errors
         self._names = names
 
-    def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
-        return self._errors.write(node, mask_dead_letters(letters, self._names), ref)
+    def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
+        return self._errors.write(node, mask_dead_letters(dead_letters, self._names), ref)
 
 
 def dead_letter_store(query: QuerySpec, errors: DeadLetterStore) -> DeadLetterStore:
@@ -58,7 +58,7 @@ def dead_letter_store(query: QuerySpec, errors: DeadLetterStore) -> DeadLetterSt
 
 
 def mask_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
-    """What stopped a query, without values that nobody may see."""
+    """The failure of a query, without values of masked columns."""
     if query.covers and failure.code in _ANSWERING and (answer := mask_answer(failure.message)) is not None:
         failure.message = answer
     elif query.covers and failure.code in _QUOTING:
@@ -69,27 +69,27 @@ def mask_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
 
 
 def _strip_text(text: str) -> str:
-    """An error that nobody expected: what class it is of."""
+    """The class of an unexpected error, without its text."""
     found = re.match(r"(\w+): ", text)
     named = text if text.endswith(WITHHELD_TEXT) else WITHHELD_TEXT
     return f"{found[1]}: {WITHHELD_TEXT}" if found else named
 
 
-def mask_dead_letters(letters: DataFrame, names: Sequence[str]) -> DataFrame:
+def mask_dead_letters(dead_letters: DataFrame, names: Sequence[str]) -> DataFrame:
     """Remove the values of these columns, whose names are folded, and whatever cannot be searched for them."""
     text = f.col("value").cast("string")
-    return letters.drop("headers").withColumns(
+    return dead_letters.drop("headers").withColumns(
         {
             WITHHELD: _record_location(),
-            "key": f.lit(None).cast(letters.schema["key"].dataType),
-            "value": _mask_values(text, names).cast(letters.schema["value"].dataType),
+            "key": f.lit(None).cast(dead_letters.schema["key"].dataType),
+            "value": _mask_values(text, names).cast(dead_letters.schema["value"].dataType),
             "message": _mask_message(),
         }
     )
 
 
 def _mask_values(text: Column, names: Sequence[str]) -> Column:
-    """A JSON object with covered values; null where it is none, or where a name stands deeper in it."""
+    """A JSON object with masked values; null if it is no object, or if a name occurs below its top level."""
     cover = f.parse_json(f.lit(f'"{MASK}"'))
     fields = try_column(f.from_json(text, _VARIANTS))
     shown = f.to_json(

@@ -71,9 +71,9 @@ def rule_breaking_records(rows: DataFrame, entry: Input, node: str) -> DataFrame
     return _record_dead_letters(rows.withColumn(FAULT, f.lit(RULE_FAILED)), entry, node, f.col(BROKEN))
 
 
-def rejected_rows(letters: DataFrame, node: str) -> DataFrame:
+def rejected_rows(dead_letters: DataFrame, node: str) -> DataFrame:
     """Rows that the system behind a sink did not take, as they were to be written."""
-    return _row_dead_letters(letters, node, REFUSED)
+    return _row_dead_letters(dead_letters, node, REFUSED)
 
 
 def unread_files(session: SparkSession, files: Mapping[str, str], node: str) -> DataFrame:
@@ -83,29 +83,29 @@ def unread_files(session: SparkSession, files: Mapping[str, str], node: str) -> 
 
 
 def gone_records(session: SparkSession, topic: str, ranges: Sequence[tuple[int, int, int]], node: str) -> DataFrame:
-    """Records that were read, and are gone before what was left out of them was kept: by partition, first and last."""
+    """Ranges of records that were deleted before they became dead letters: partition, first and last offset."""
     text = "the records {:,} to {:,} were deleted before it was looked through what was left out of them"
     rows = [(topic, number, text.format(first, last), None) for number, first, last in ranges]
     found = session.createDataFrame(rows, "topic STRING, partition INT, message STRING, value STRING")
     return _row_dead_letters(found, node, GONE)
 
 
-def missing_records(session: SparkSession, letters: Sequence[DeadLetter], node: str) -> DataFrame:
+def missing_records(session: SparkSession, dead_letters: Sequence[DeadLetter], node: str) -> DataFrame:
     """Dead letters about records that were to be replayed, and are not where they came from. They wait as before."""
     text = "it could not be replayed: it is not where it came from"
     names = ("topic", "partition", "offset", "timestamp", "value", "code", WITHHELD)
-    rows = [(*(None if x.about[name] is None else str(x.about[name]) for name in names), text) for x in letters]
+    rows = [(*(None if x.about[name] is None else str(x.about[name]) for name in names), text) for x in dead_letters]
     found = session.createDataFrame(rows, ", ".join(f"{name} STRING" for name in (*names, "message")))
     kinds = {"partition": "int", "offset": "bigint", "timestamp": "timestamp"}
     typed = found.withColumns({name: f.col(name).cast(kind) for name, kind in kinds.items()})
     return _row_dead_letters(typed, node, f.col("code"), WITHHELD)
 
 
-def _row_dead_letters(letters: DataFrame, node: str, code: str | Column, *beside: str) -> DataFrame:
+def _row_dead_letters(dead_letters: DataFrame, node: str, code: str | Column, *beside: str) -> DataFrame:
     kinds = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "key": "string"}
     unknown = {name: f.lit(None).cast(kind).alias(name) for name, kind in kinds.items()}
-    return letters.select(
-        *(f.col(name) if name in letters.columns else nothing for name, nothing in unknown.items()),
+    return dead_letters.select(
+        *(f.col(name) if name in dead_letters.columns else nothing for name, nothing in unknown.items()),
         "value",
         f.lit(code).alias("code"),
         "message",

@@ -23,12 +23,12 @@ _LARGEST: Final = 64 * 2**20
 class DeadLetterStore(Protocol):
     """Takes dead letters: rows with what was wrong with them, and where they came from."""
 
-    def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
-        """Keep dead letters under the name of a node; how many there were."""
+    def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
+        """Store dead letters under the name of a node; returns how many there were."""
 
 
 class DirectoryDeadLetters:
-    """Keeps them as Parquet files beside the embedded topics: once, also when a batch is done again.
+    """Stores dead letters as Parquet files next to the embedded topics: once, also when a batch is retried.
 
     They are of rows that are text: those that are delivered again and fail come as bytes.
     """
@@ -37,9 +37,9 @@ class DirectoryDeadLetters:
         self._topics = topics
         self._owner = owner
 
-    def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
+    def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
         texts = {name: f.col(name).cast("string") for name in ("key", "value")}
-        found = letters.drop("headers").withColumns({**texts, OWNER: f.lit(self._owner)})
+        found = dead_letters.drop("headers").withColumns({**texts, OWNER: f.lit(self._owner)})
         return publish(self._topics / dead_letter_topic(node), ref, found, FORMATS["parquet"])
 
 
@@ -55,18 +55,20 @@ class KafkaDeadLetters:
         self._owner = owner
         self._create_table: set[str] = set()
 
-    def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
+    def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
         topic = dead_letter_topic(node)
         if topic not in self._create_table:
             self._admin.create(topic, 1, -1, {"max.message.bytes": str(_LARGEST), "retention.ms": "-1"})
             self._create_table.add(topic)
-        named = [name for name in (*_ABOUT, WITHHELD) if name in letters.columns]
+        named = [name for name in (*_ABOUT, WITHHELD) if name in dead_letters.columns]
         about = f.array(_header(OWNER, f.lit(self._owner)), *(_header(name, f.col(name)) for name in named))
         headers = f.filter(about, lambda header: header["value"].isNotNull())
-        if "headers" in letters.columns:
+        if "headers" in dead_letters.columns:
             own = f.filter("headers", lambda header: ~header["key"].startswith(HEADER))
             headers = f.concat(headers, f.coalesce(own, f.array().cast(_HEADERS)))
-        found = letters.select(f.col("key").cast("binary"), f.col("value").cast("binary"), headers.alias("headers"))
+        found = dead_letters.select(
+            f.col("key").cast("binary"), f.col("value").cast("binary"), headers.alias("headers")
+        )
         rows, count = observe_count(found)
         options = {
             **self._cluster.kafka.spark_options(),

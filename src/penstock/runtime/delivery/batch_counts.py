@@ -1,7 +1,7 @@
-"""What the batches of a query have counted so far, until they are committed.
+"""Counts of the batches of a query until they are committed.
 
-A batch that fails is tried again, and counts its rows again. Of several attempts the one that counted most counts: an
-output that has a batch already is not written again.
+A batch that fails is retried, and counts its rows again. The attempt with the highest count is taken: an output that
+has the batch already is not written again.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ class BatchCounts:
         self._attempt.setdefault(batch_id, Counter())[key] += rows
 
     def commit(self, batch_id: int) -> Counter[CountKey]:
-        """The counts of a batch that is committed, and of those before it that nobody heard of. They are forgotten."""
+        """Remove the counts of a committed batch, and of earlier ones whose commit was not reported."""
         done = [number for number in {*self._attempt, *self._best} if number <= batch_id]
         total: Counter[CountKey] = Counter()
         for number in done:

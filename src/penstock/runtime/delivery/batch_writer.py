@@ -1,17 +1,11 @@
-"""One batch from arrival to commit.
-
-1. Begin an attempt: what each reader has read, and whether an earlier attempt died.
-2. Choose the rows: as the stream brings them, or read again (files that lost their order, or without broken files).
-3. Deliver to each output that does not have the batch yet (`deliver`): rules, sink, and bisection if rows make it fail.
-4. Collect what the stream itself filtered out (`rejections`).
-5. Return: Spark commits the batch.
+"""Take the batches of a query from Spark and bring each to all outputs.
 
 A crash at any point leaves the batch uncommitted: Spark hands it over again under the same number and offsets. Sinks
 with a ledger recognise it, sinks that have it by `sink_progress` are passed over, and dead letters are stored under the
 batch's name, so that a store that knows batches has them once.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -62,7 +56,8 @@ from penstock.runtime.query.compaction import prepare_rows
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.decode_errors import count_rows, drop_undecodable
 from penstock.runtime.query.table_watch import TableWatch
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python, file_at_fault, is_row_error
+from penstock.runtime.spark.errors import failure_in_python, file_at_fault, is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 
@@ -92,7 +87,7 @@ class BatchWriter:
             if (changed := self.tables.find_change()) is not None:
                 raise changed
             attempt = self._begin_attempt(batch_id)
-            if any(source.has_files or (source.loses_order and source.has_records) for source in self.keeping.sources):
+            if any(self._reads_files()):
                 self._write_files(batch, attempt)
             else:
                 self._write_batch(batch, attempt)
@@ -104,6 +99,10 @@ class BatchWriter:
                 failure.with_context(f"batch {batch_id:,} was not written to {kind} `{name}`", node=name)
             self.failures.append(failure)
             raise
+
+    def _reads_files(self) -> Iterator[bool]:
+        facts = (each.source.capabilities for each in self.keeping.inputs)
+        return (fact.has_files or (fact.loses_order and fact.has_records) for fact in facts)
 
     def _begin_attempt(self, batch_id: int) -> BatchAttempt:
         begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
@@ -148,7 +147,7 @@ class BatchWriter:
     def _needs_reorder(self, read: BatchRead) -> bool:
         """Whether an output wants rows in order, and Spark has lost it. Some queries read the order as columns."""
         in_columns = any(entry.ordered for entry in self.spec.inputs)
-        by_order = not in_columns and any(sink.needs_order for sink in self.sinks.values())
+        by_order = not in_columns and any(sink.capabilities.last_row_wins for sink in self.sinks.values())
         return by_order and has_lost_order(read) and can_reread(self.keeping)
 
     def _write_reread(self, attempt: BatchAttempt) -> None:
@@ -205,7 +204,7 @@ class BatchWriter:
                 yield output, self._prepare_rows(frames[output.view], output)
 
     def _prepare_rows(self, rows: DataFrame, output: QueryOutput) -> DataFrame:
-        spread = any(source.loses_order for source in self.keeping.sources)
+        spread = any(each.source.capabilities.loses_order for each in self.keeping.inputs)
         return prepare_rows(rows, output, self.sinks[output.node], spread=spread)
 
     def _deliver(self, output: QueryOutput, rows: DataFrame, attempt: BatchAttempt) -> Delivered:
@@ -230,18 +229,18 @@ class BatchWriter:
         return done
 
     def _delivery(self, output: QueryOutput, ref: BatchRef) -> OutputDelivery:
-        about = (self.frames, self.spec, self.keeping.sources, output, self.sinks[output.node], ref)
+        about = (self.frames, self.spec, self.keeping.inputs, output, self.sinks[output.node], ref)
         trial = TrialRun(*about, prepare=lambda rows: self._prepare_rows(rows, output))
         return OutputDelivery(
             trial,
             output.on_error,
-            keep=lambda rejection, letters: self.keeping.write_output_letters(rejection, letters, ref),
+            keep=lambda rejection, dead_letters: self.keeping.write_output(rejection, dead_letters, ref),
         )
 
     def _records(self, output: QueryOutput, attempt: BatchAttempt) -> DataFrame | None:
         """Read the input again that the rows of an output are made of, where one row is made of one record."""
         gathered = self.spec.stateful or output.fold is not None or output.latest_by is not None
-        if gathered or self.sinks[output.node].compaction_key:
+        if gathered or self.sinks[output.node].capabilities.compaction_key:
             return None
         entry = next(entry for entry in self.spec.inputs if not entry.static)
         return self.keeping.reread_input(entry.view, attempt.read)
@@ -253,7 +252,7 @@ class BatchWriter:
 
         An attempt that died may have written the batch and collected nothing: then counts do not matter.
         """
-        for rejection in stream_rejections(self.spec, self.keeping.sources):
+        for rejection in stream_rejections(self.spec, self.keeping.inputs):
             if isinstance(rejection, Undecodable) and (counts := attempt.reread.get(rejection.entry.view)) is not None:
                 found = counts.faults
             else:

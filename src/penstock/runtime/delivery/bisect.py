@@ -1,8 +1,8 @@
-"""Batches that fail for the sake of some rows: a division by zero, a number too large, a text that is no number.
+"""Find the rows that make a batch fail: a division by zero, a number too large, a text that is no number.
 
-Spark gives up the whole batch. If the query keeps no state, the batch is read again. What its SQL computes from single
-rows is tried in one pass, the system behind its sink is asked which rows it does not take, and what neither explains is
-found by halving. The others are worked through without them.
+Spark fails the whole batch. If the query keeps no state, the batch is read again. What its SQL computes from single
+rows is tried in one pass, the sink is asked which rows it refuses, and what neither explains is found by bisection.
+Nothing is written here: `deliver` writes the other rows.
 """
 
 import time
@@ -17,27 +17,28 @@ from pyspark.sql import functions as f
 from penstock.errors import PenstockError, QueryFailed
 from penstock.runtime.query.provenance import PLACE
 from penstock.runtime.query.row_guards import MESSAGE
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python, is_row_error
+from penstock.runtime.spark.errors import failure_in_python, is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
 
 MOST: Final = 10_000
-"""More rows than this are not looked for one by one in a batch."""
+"""How many failing rows of a batch are searched for at most."""
 MOST_SECS: Final = 900
-"""Nor for longer than this."""
+"""How long the search takes at most."""
 FEW: Final = 20
-"""So many rows that the SQL fails over are each tried by themselves, for what Spark says of them."""
+"""Up to this many rows are tried alone, for Spark's own message."""
 
 
 class RowTrial(Protocol):
-    """What rows of a batch go through. They have a number each only where that is said."""
+    """Ways to try rows of a batch without writing them. `numbered` rows have a number each."""
 
     def rehearse(self, rows: DataFrame) -> None:
-        """Work rows through as if they were written, without a trace, and raise what that raises."""
+        """Process rows as if they were written, without a trace, and raise what that raises."""
 
     def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
-        """The numbers of rows that the SQL fails over, and over what, as far as that can be told of single rows."""
+        """The numbers of rows that an expression of the SQL fails over, and that; None if it is unknown."""
 
     def find_rejected_rows(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
-        """The numbers of rows that the sink does not take, and why, if it can tell."""
+        """The numbers of rows that the sink refuses, and why; None if it cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,7 @@ class Faults:
 
     @property
     def failing_rows(self) -> DataFrame:
-        """The rows that fail, each with what goes wrong in a column. Those of a task, which the upper bits of a number
-        tell, are in their order."""
+        """The rows that fail, each with its message. Rows of a task (upper bits of a number) are in order."""
         told = self.numbered.sparkSession.createDataFrame(list(self.few.items()), f"{PLACE} BIGINT, {MESSAGE} STRING")
         told = told if self.many is None else told.unionByName(self.many)
         rows = self.numbered.join(told, PLACE).repartition(f.shiftright(PLACE, 33))
@@ -81,7 +81,7 @@ class Faults:
 
 
 def find_faults(rows: DataFrame, way: RowTrial) -> Faults:
-    """The rows with a number each, and those that fail by themselves, or are not taken behind those before them."""
+    """Number the rows, and find those that fail alone or that the sink refuses."""
     found = Faults(rows.withColumn(PLACE, f.monotonically_increasing_id()).persist())
     search = _Search(way)
     try:
@@ -96,7 +96,7 @@ def find_faults(rows: DataFrame, way: RowTrial) -> Faults:
 
 
 def find_joint_faults(faults: Faults, way: RowTrial) -> dict[int, str]:
-    """Rows beside these that fail only with others before them, as if rows had come one by one."""
+    """Further rows, which fail only together with rows before them, as if rows had come one by one."""
     search, refused = _Search(way), dict[int, str]()
     places = [row[0] for row in faults.passing_rows.select(PLACE).orderBy(PLACE).collect()]
 
@@ -115,14 +115,14 @@ def find_joint_faults(faults: Faults, way: RowTrial) -> dict[int, str]:
 
 
 class _Search:
-    """Looks for rows, for as long as that is reasonable."""
+    """Searches for failing rows, within limits of number and time."""
 
     def __init__(self, way: RowTrial) -> None:
         self._way = way
         self._until = time.monotonic() + MOST_SECS
 
     def find_sql_faults(self, faults: Faults) -> Faults:
-        """With the rows that the SQL is known to fail over. What it may not compute after all is found by trying."""
+        """Add the rows that an expression of the SQL fails over. A few are tried, to see if it is needed."""
         try:
             found = self._way.find_failing_rows(faults.numbered)
         except AnalysisException:
@@ -149,7 +149,7 @@ class _Search:
         return self.find_error(faults.numbered.where(f.col(PLACE) == place))
 
     def find_sink_faults(self, faults: Faults) -> Faults:
-        """With the rows that the sink says it does not take, unless the SQL still fails over some."""
+        """Add the rows that the sink refuses, unless the SQL still fails over some."""
         try:
             refused = self._way.find_rejected_rows(faults.passing_rows)
             found: dict[int, str] = {}
@@ -163,7 +163,7 @@ class _Search:
         return faults.with_faults(found)
 
     def bisect_rows(self, faults: Faults) -> Faults:
-        """With the rows that fail by themselves, found one by one."""
+        """Add the rows that fail alone, found by bisection."""
         others, found = faults.passing_rows, dict[int, str]()
         open_spans = _spans(others)
         while open_spans:
@@ -180,7 +180,7 @@ class _Search:
         return faults.with_faults(found)
 
     def find_error(self, numbered: DataFrame) -> str | None:
-        """What goes wrong with some rows, if anything does."""
+        """The message of the error that rows fail with; None if they do not fail."""
         try:
             self._way.rehearse(numbered.drop(PLACE))
         except (*SPARK_ERRORS, QueryFailed) as error:
@@ -197,7 +197,7 @@ class _Search:
 
 
 def _spans(numbered: DataFrame) -> list[tuple[int, int]]:
-    """The numbers of each partition: there are gaps between those of one and of the next."""
+    """The lowest and highest number of each partition. There are gaps between partitions."""
     by_partition = numbered.groupBy(f.spark_partition_id().alias("_partition"))
     found = by_partition.agg(f.min(PLACE).alias("low"), f.max(PLACE).alias("high")).collect()
     return [(row["low"], row["high"]) for row in found]

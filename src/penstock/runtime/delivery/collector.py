@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame
 
 from penstock.batch import BatchRef
 from penstock.clients.rows.topic_names import dead_letter_topic
-from penstock.connectors.contract import Source
 from penstock.manifest.model import Input, QuerySpec
-from penstock.runtime.dead_letters import rows as dead_letters
+from penstock.runtime.dead_letters import rows as dead_letter_rows
 from penstock.runtime.dead_letters.store import DeadLetterStore
 from penstock.runtime.delivery.attempt import BatchRead
 from penstock.runtime.delivery.progress import ProgressBoard
@@ -33,6 +32,7 @@ from penstock.runtime.delivery.rejections import (
     Untimed,
 )
 from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.inputs import QueryInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,15 @@ class DeadLetterCollector:
     """Finds and stores the rejected rows of a query, where its `on_error` asks for that."""
 
     spec: QuerySpec
-    sources: Sequence[Source]
+    inputs: Sequence[QueryInput]
     frames: Frames
     board: ProgressBoard
     errors: DeadLetterStore
 
-    def inputs(self) -> list[tuple[Input, Source]]:
-        return list(zip(self.spec.inputs, self.sources, strict=True))
-
     def reread_input(self, view: str, batch: BatchRead) -> DataFrame | None:
         """Read an input's part of a batch again, at the batch's own time; None if that cannot be done."""
-        entry, source = next(pair for pair in self.inputs() if pair[0].view == view)
-        session = self.frames.session(now_ms=batch.time.began_ms)
-        return source.reread(session, entry.name, batch.parts)
+        found = next(each for each in self.inputs if each.entry.view == view)
+        return found.reread(self.frames.session(now_ms=batch.time.began_ms), batch.parts)
 
     def collect(self, rejection: StreamRejection | InputRejection, batch: BatchRead) -> None:
         """Store what was rejected before it came to an output."""
@@ -61,39 +57,39 @@ class DeadLetterCollector:
             case Undecodable(entry):
                 if entry.on_error == "dead_letter":
                     self._collect_input(
-                        entry, batch, f"{entry.view} unreadable", dead_letters.undecodable_records, writer.node
+                        entry, batch, f"{entry.view} unreadable", dead_letter_rows.undecodable_records, writer.node
                     )
             case Untimed(entries):
                 for entry in entries:
                     if entry.on_error == "dead_letter":
                         self._collect_input(
-                            entry, batch, f"{entry.view} errors", dead_letters.untimed_rows, writer.node
+                            entry, batch, f"{entry.view} errors", dead_letter_rows.untimed_rows, writer.node
                         )
             case Failing(check):
                 rows = self.reread_input(check.input, batch) if writer.on_error == "dead_letter" else None
                 if rows is not None:
                     found = self.frames.failing_rows(self.spec, check, rows)
-                    letters = dead_letters.failing_rows(found, self._entry(check.input), writer.node)
-                    self.write(writer.node, letters, ref, f"{check.view} fails")
+                    dead_letters = dead_letter_rows.failing_rows(found, self._entry(check.input), writer.node)
+                    self.write(writer.node, dead_letters, ref, f"{check.view} fails")
             case Late(step, late):
                 rows = self.reread_input(late.input, batch)
                 if rows is not None:
                     entry, found = self._entry(late.input), self.frames.late_rows(self.spec, late, rows)
-                    letters = dead_letters.late_rows(found, step, entry, batch.time.watermark_ms)
-                    self.write(entry.node, letters, ref, f"{step.view} late", late=True)
+                    dead_letters = dead_letter_rows.late_rows(found, step, entry, batch.time.watermark_ms)
+                    self.write(entry.node, dead_letters, ref, f"{step.view} late", late=True)
             case UnreadFiles(entry, files):
                 if entry.on_error == "dead_letter":
-                    letters = dead_letters.unread_files(self.frames.session(), files, writer.node)
-                    self.write(entry.node, letters, ref, f"{entry.view} files")
+                    dead_letters = dead_letter_rows.unread_files(self.frames.session(), files, writer.node)
+                    self.write(entry.node, dead_letters, ref, f"{entry.view} files")
             case GoneRecords(entry, ranges):
                 if entry.on_error == "dead_letter" or (self.spec.checks and writer.on_error == "dead_letter"):
                     topic = str(entry.source["topic"])
-                    letters = dead_letters.gone_records(self.frames.session(), topic, ranges, writer.node)
-                    self.write(entry.node, letters, ref, f"{entry.view} gone")
+                    dead_letters = dead_letter_rows.gone_records(self.frames.session(), topic, ranges, writer.node)
+                    self.write(entry.node, dead_letters, ref, f"{entry.view} gone")
             case _:
                 assert_never(rejection)
 
-    def write_output_letters(self, rejection: OutputRejection, letters: DataFrame, ref: BatchRef) -> None:
+    def write_output(self, rejection: OutputRejection, dead_letters: DataFrame, ref: BatchRef) -> None:
         """Store what was rejected at an output."""
         view = rejection.output.view
         match rejection:
@@ -105,10 +101,10 @@ class DeadLetterCollector:
                 kind = " ".join(filter(None, (view, stream, "errors beside others" if joint else "errors")))
             case _:
                 assert_never(rejection)
-        self.write(rejection.output.node, letters, ref, kind)
+        self.write(rejection.output.node, dead_letters, ref, kind)
 
-    def write(self, node: str, letters: DataFrame, ref: BatchRef, kind: str, *, late: bool = False) -> None:
-        if self.errors.write(node, letters, replace(ref, output=kind)):
+    def write(self, node: str, dead_letters: DataFrame, ref: BatchRef, kind: str, *, late: bool = False) -> None:
+        if self.errors.write(node, dead_letters, replace(ref, output=kind)):
             self.board.note_dead_letters(self.spec.name, dead_letter_topic(node), late=late)
 
     def _collect_input(

@@ -12,7 +12,7 @@ from penstock.runtime.query.stateful import metric_view
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """A batch that is done. Places are what readers say of where it begins and ends; `observed` is what was counted."""
+    """A committed batch. `starts` and `ends` are offsets of its readers, `observed` are metrics by name."""
 
     batch_id: int
     began_ms: int
@@ -49,7 +49,7 @@ class CommittedBatch:
 
     @property
     def late(self) -> int:
-        """Rows that came too late: those that Spark's operators dropped, and those that ours did."""
+        """Late rows: those that Spark's operators dropped, and those that ours did."""
         return self.dropped + sum(row["late"] or 0 for row in self._turns.values())
 
     @property
@@ -62,6 +62,6 @@ class CommittedBatch:
 
     @property
     def _turns(self) -> dict[str, Mapping[str, Any]]:
-        """What our operators tell, by view."""
+        """What our operators counted, by view."""
         told = ((metric_view(name), row) for name, row in self.observed.items())
         return {view: row for view, row in told if view is not None}

@@ -11,7 +11,7 @@ from penstock.config import OnError
 from penstock.errors import QueryFailed
 from penstock.manifest.model import Input
 from penstock.row_columns import ORDER
-from penstock.runtime.dead_letters import rows as dead_letters
+from penstock.runtime.dead_letters import rows as dead_letter_rows
 from penstock.runtime.delivery.bisect import Faults, find_faults, find_joint_faults
 from penstock.runtime.delivery.fan_out import split_streams
 from penstock.runtime.delivery.rejections import (
@@ -68,8 +68,8 @@ class OutputDelivery:
             broken = row_rules.breaking_rows(rows).count()
             if broken and self.on_error == "stop":
                 raise row_rules.rule_failure(rows, output)
-            if self.compute_first and self.trial.sink.can_duplicate:
-                self.trial.sink.rehearse(row_rules.passing_rows(rows), self.trial.ref)
+            if self.compute_first and self.trial.sink.capabilities.duplicates:
+                self.trial.sink.trial(row_rules.passing_rows(rows), self.trial.ref)
             done = self._write(row_rules.passing_rows(rows))
             if broken and self.on_error == "dead_letter":
                 self._keep_rule_breaks(rows, records, broken)
@@ -78,7 +78,7 @@ class OutputDelivery:
             rows.unpersist()
 
     def deliver_isolated(self, rows: DataFrame) -> Delivered:
-        """Write rows of the inputs without those that fail, by themselves or only beside others."""
+        """Write rows of the inputs without those that fail, alone or together with rows before them."""
         faults = find_faults(rows, self.trial)
         try:
             self._keep_faults(faults, joint=False)
@@ -103,10 +103,10 @@ class OutputDelivery:
     def _write(self, rows: DataFrame) -> Delivered:
         refused = Refused(self.trial.output)
 
-        def keep(letters: DataFrame) -> None:
-            self.keep(refused, dead_letters.rejected_rows(letters, refused.output.node))
+        def keep(dead_letters: DataFrame) -> None:
+            self.keep(refused, dead_letter_rows.rejected_rows(dead_letters, refused.output.node))
 
-        result = self.trial.sink.deliver(rows, self.trial.ref, keep)
+        result = self.trial.sink.write(rows, self.trial.ref, keep)
         return Delivered(result.rows, Counter({count_label(refused): result.refused}))
 
     def _keep_rule_breaks(self, rows: DataFrame, records: Callable[[], DataFrame | None], broken: int) -> None:
@@ -122,12 +122,12 @@ class OutputDelivery:
             found = row_rules.breaking_rows(row_rules.mark_broken_rules(made, output.rules)).persist()
             try:
                 if found.count() == broken:
-                    self.keep(RuleBroken(output), dead_letters.rule_breaking_records(found, entry, output.node))
+                    self.keep(RuleBroken(output), dead_letter_rows.rule_breaking_records(found, entry, output.node))
                     return
             finally:
                 found.unpersist()
-        letters = dead_letters.rule_breaking_rows(row_rules.breaking_rows(rows), output.node)
-        self.keep(RuleBroken(output), letters)
+        dead_letters = dead_letter_rows.rule_breaking_rows(row_rules.breaking_rows(rows), output.node)
+        self.keep(RuleBroken(output), dead_letters)
 
     def _keep_faults(self, faults: Faults, *, joint: bool) -> None:
         if self.on_error != "dead_letter" or not faults:
@@ -135,8 +135,8 @@ class OutputDelivery:
         output, inputs = self.trial.output, _stream_inputs(self.trial)
         failing = split_streams(faults.failing_rows, [entry.view for entry in inputs], MESSAGE)
         for entry in inputs:
-            letters = dead_letters.failing_rows(failing[entry.view].drop(*ORDER), entry, output.node)
-            self.keep(Faulty(output, None if len(inputs) == 1 else entry.view, joint), letters)
+            dead_letters = dead_letter_rows.failing_rows(failing[entry.view].drop(*ORDER), entry, output.node)
+            self.keep(Faulty(output, None if len(inputs) == 1 else entry.view, joint), dead_letters)
 
 
 def _stream_inputs(trial: TrialRun) -> list[Input]:

@@ -1,26 +1,25 @@
-"""What several read of one stream, or one of several: put together, worked out once, kept until the last one has it."""
+"""Fan-out: several inputs as one stream, and a batch that is computed once for several outputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from penstock.manifest.model import QuerySpec, Step
-from penstock.runtime.query.dataframes import filter_rows
-from penstock.sql.pushdown.shared_predicate import shared_condition
+from penstock.manifest.model import QuerySpec
+from penstock.runtime.query.input_rows import filter_rows
+from penstock.spark_internals.frames import release_checkpoint
+from penstock.spark_internals.jvm import is_local
 
 
 @contextmanager
 def persist_batch(batch: DataFrame) -> Iterator[DataFrame]:
-    """The batch, which is worked out when the first reader comes.
+    """Keep a batch until the block ends. It is computed when it is first read.
 
-    On this machine rows are kept as they are. To keep them by columns, as Spark does otherwise, takes longer than to
-    work most of them out. But rows that are kept as they are cannot be worked out again when a machine is lost.
+    In local mode rows are kept as they are: Spark's columnar cache takes longer than computing most of them. On a
+    cluster the cache is used, because rows that are kept as they are cannot be computed again when a machine is lost.
     """
-    context: Any = batch.sparkSession.sparkContext
-    if not context._jsc.sc().isLocal():
+    if not is_local(batch.sparkSession.sparkContext):
         try:
             yield batch.persist()
         finally:
@@ -30,16 +29,16 @@ def persist_batch(batch: DataFrame) -> Iterator[DataFrame]:
     try:
         yield kept
     finally:
-        kept._jdf.queryExecution().logical().rdd().unpersist(False)
+        release_checkpoint(kept)
 
 
 def fan_out_stream(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:
-    """One stream that carries the rows of all. Rows that nobody wants are left out."""
+    """One stream with the rows of all inputs that some step uses."""
     return union_streams({view: _prefilter_rows(query, view, stream) for view, stream in streams.items()})
 
 
 def union_streams(streams: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows of all, with a column for each stream, filled in its own rows only. Of a single one, its rows."""
+    """The rows of all streams, with a column for each, null in rows of others. A single stream stays as it is."""
     if len(streams) == 1:
         return next(iter(streams.values()))
     frames = []
@@ -56,15 +55,12 @@ def union_streams(streams: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _prefilter_rows(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
-    steps = [step for step in query.steps if isinstance(step, Step)]
-    if any(output.view == view for output in query.outputs) or any(step.parameters for step in steps):
-        return rows
-    condition = shared_condition(view, [step.sql for step in steps])
+    condition = query.pushdown.conditions.get(view)
     return rows if condition is None else filter_rows(rows, condition)
 
 
 def split_streams(batch: DataFrame, views: Sequence[str], *beside: str) -> dict[str, DataFrame]:
-    """The rows of `united`, taken apart again; `beside` are columns that they got since."""
+    """Undo `union_streams`; `beside` are columns that rows got since."""
     if len(views) == 1:
         return {views[0]: batch}
     return {

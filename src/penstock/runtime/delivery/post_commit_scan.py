@@ -137,7 +137,7 @@ class PostCommitScan:
         read = [entry for entry in spec.inputs if not entry.static and entry.source.get("topic") in after]
         parts = {entry.name: self._part(entry, before, after) for entry in read}
         batch = BatchRead(self._ref(after, batch_id), parts, time)
-        for rejection in stream_rejections(spec, self._keeping.sources):
+        for rejection in stream_rejections(spec, self._keeping.inputs):
             count = None if found is None else observed_count(rejection, found)
             board.count_rejected(spec.name, count or 0)
             if count != 0:

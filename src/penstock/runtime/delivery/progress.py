@@ -14,7 +14,7 @@ State: TypeAlias = Literal["waiting", "running", "retrying", "stopping", "finish
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A query that is tried again: for the how manieth time, since when it is, and when it begins again.
+    """A query that is retried: the number of the attempt, since when it is retried, and when it begins again.
 
     Times are seconds since 1970.
     """
@@ -31,8 +31,8 @@ class Retry:
 class QueryProgress:
     """The sums of this run, and the last batch.
 
-    `rejected` rows had no usable event time, or the SQL fails over them; `late` ones came when their window, or their
-    moment, was over. `kept_in` are the topics for errors that such rows were written to.
+    `rejected` rows had no usable event time, or the SQL fails over them. `late` rows came after
+    their window was closed. `kept_in` are the dead-letter topics that such rows were written to.
     """
 
     query: str
@@ -48,7 +48,7 @@ class QueryProgress:
     last_batch_at: float | None = None
     error: Fault | None = None
     retry: Retry | None = None
-    """As long as it has not gone on since it was put off."""
+    """None once a batch is committed again."""
     waiting_for: tuple[str, ...] = ()
     """The queries that it reads from and that keep it waiting."""
     broker_unreachable_since: float | None = None
@@ -96,18 +96,18 @@ class ProgressBoard:
 
     def __init__(self, queries: list[str], upstream: Mapping[str, Collection[str]] | None = None) -> None:
         """`upstream` are the queries that a query reads from."""
-        self._change_table = threading.Condition()
+        self._changed = threading.Condition()
         self._rows = {name: QueryProgress(name) for name in queries}
         self._upstream = upstream or {}
-        self._note_idle: set[str] = set()
+        self._idle: set[str] = set()
         self._started: dict[str, float] = {}
         self._last_batch = dict.fromkeys(queries, -1)
         self._read: dict[str, tuple[int, int]] = {}
         self._counts = {name: BatchCounts() for name in queries}
-        self._committed_offsets: dict[tuple[str, str], int] = {}
+        self._committed_rows: dict[tuple[str, str], int] = {}
 
     def snapshot(self) -> list[QueryProgress]:
-        with self._change_table:
+        with self._changed:
             return [
                 replace(row, waiting_for=self._waiting_for(row)) for row in map(self._with_elapsed, self._rows.values())
             ]
@@ -118,10 +118,10 @@ class ProgressBoard:
         return replace(row, seconds=time.monotonic() - self._started[row.query])
 
     def _waiting_for(self, row: QueryProgress) -> tuple[str, ...]:
-        """Those upstream that are not done, of a query that has not begun; of an idle one, those that stand still."""
+        """The queries that hold up a query: not done before it has begun, stopped when it is idle."""
         if row.state in ("waiting", "not started"):
             hindering: tuple[State, ...] = ("waiting", "running", "retrying", "stopping", "failed", "not started")
-        elif row.state == "running" and row.query in self._note_idle:
+        elif row.state == "running" and row.query in self._idle:
             hindering = ("retrying", "failed")
         else:
             return ()
@@ -129,26 +129,26 @@ class ProgressBoard:
         return tuple(name for name in known if self._rows[name].state in hindering)
 
     def start_query(self, query: str, phase: str | None = None) -> None:
-        with self._change_table:
+        with self._changed:
             self._started.setdefault(query, time.monotonic())
             row = self._rows[query]
             tried = row if row.retry else replace(row, state="running", error=None)
             self._rows[query] = replace(tried, phase=phase)
 
     def begin_batch(self, query: str, batch_id: int) -> None:
-        """Note that an attempt at a batch begins: what an earlier one counted does not count beside it."""
-        with self._change_table:
-            self._note_idle.discard(query)
+        """Note that an attempt at a batch begins. Counts of an earlier attempt are not added to those of this one."""
+        with self._changed:
+            self._idle.discard(query)
             self._counts[query].begin(batch_id)
 
     def count_written(self, query: str, rows: int, output: str = "", *, batch_id: int) -> None:
         """Count rows that an output has got of a batch. They are shown when it is committed."""
-        with self._change_table:
+        with self._changed:
             self._counts[query].add(batch_id, ("written", output), rows)
 
     def count_rejected(self, query: str, rows: int, where: str = "", *, batch_id: int | None = None) -> None:
         """Count rows that could not be used; of a batch that is under way, when it is committed."""
-        with self._change_table:
+        with self._changed:
             if batch_id is not None:
                 self._counts[query].add(batch_id, ("rejected", where), rows)
             else:
@@ -156,31 +156,31 @@ class ProgressBoard:
                 self._rows[query] = replace(row, rejected=row.rejected + rows)
 
     def note_dead_letters(self, query: str, topic: str, *, late: bool = False) -> None:
-        """Note that rows were written to a topic for errors, and whether because they came late."""
-        with self._change_table:
+        """Note that rows were written to a dead-letter topic, and whether because they came late."""
+        with self._changed:
             row = self._rows[query]
             topics = tuple(dict.fromkeys((*row.kept_in, topic)))
             self._rows[query] = replace(row, kept_in=topics, late_kept=row.late_kept or late)
 
     def note_reread(self, query: str, batch_id: int, rows: int) -> None:
         """Note the rows of a batch that was read in a way that Spark does not count."""
-        with self._change_table:
+        with self._changed:
             self._read[query] = (batch_id, rows)
 
     def commit_batch(
         self, query: str, batch_id: int, rows_in: int, batch_ms: int, rows_per_second: float, late: int = 0
     ) -> None:
-        with self._change_table:
+        with self._changed:
             row = self._rows[query]
             noted_batch, noted = self._read.get(query, (batch_id, 0))
             if noted_batch == batch_id and noted > rows_in:
                 rows_in, rows_per_second = noted, noted * 1000 / max(batch_ms, 1)
             self._last_batch[query] = batch_id
-            self._note_idle.discard(query)
+            self._idle.discard(query)
             counted = self._counts[query].commit(batch_id)
             written = {output: rows for (what, output), rows in counted.items() if what == "written"}
             for output, rows in written.items():
-                self._committed_offsets[query, output] = self._committed_offsets.get((query, output), 0) + rows
+                self._committed_rows[query, output] = self._committed_rows.get((query, output), 0) + rows
             self._rows[query] = replace(
                 row,
                 batches=row.batches + 1,
@@ -194,71 +194,71 @@ class ProgressBoard:
                 rows_under_way=0,
                 **self._recovery_changes(row),
             )
-            self._change_table.notify_all()
+            self._changed.notify_all()
 
     def note_completion(self, query: str, part: float, rows_under_way: int, left_secs: float | None) -> None:
         """Note how far a query is that comes to an end."""
-        with self._change_table:
+        with self._changed:
             row = self._rows[query]
             self._rows[query] = replace(row, part=part, rows_under_way=rows_under_way, left_secs=left_secs)
 
     def batch_count(self, query: str) -> int:
-        with self._change_table:
+        with self._changed:
             return self._rows[query].batches
 
     def committed_rows(self, query: str, output: str) -> int:
         """How many rows an output has got from batches that are done."""
-        with self._change_table:
-            return self._committed_offsets.get((query, output), 0)
+        with self._changed:
+            return self._committed_rows.get((query, output), 0)
 
     def note_retry(self, query: str, error: Fault, attempt: int, wait_secs: float) -> None:
         """Note that a query ended for a reason that may pass, and is to begin again."""
-        with self._change_table:
+        with self._changed:
             row, now = self._rows[query], time.time()
             retry = Retry(attempt, row.retry.since if row.retry else now, now + wait_secs)
             self._rows[query] = replace(row, state="retrying", error=error, retry=retry)
 
     def note_idle(self, query: str) -> None:
-        """Note that a query has nothing to do: no rows go through it, and whatever kept it from going on is over."""
-        with self._change_table:
-            self._note_idle.add(query)
+        """Note that a query waits for rows. What it was retried for is over."""
+        with self._changed:
+            self._idle.add(query)
             row = replace(self._rows[query], rows_per_second=0.0)
             self._rows[query] = replace(row, **self._recovery_changes(row))
 
     def note_broker(self, queries: Collection[str], unreachable_since: float | None) -> None:
         """Note whether the broker of these queries answers: None if it does."""
-        with self._change_table:
+        with self._changed:
             for name in queries:
                 self._rows[name] = replace(self._rows[name], broker_unreachable_since=unreachable_since)
 
     @staticmethod
     def _recovery_changes(row: QueryProgress) -> dict[str, Any]:
-        """What changes in a row with a batch that was committed after others were not."""
+        """What changes in a row when a batch is committed after a retry."""
         if row.retry is None:
             return {}
         return {"state": "running" if row.state == "retrying" else row.state, "error": None, "retry": None}
 
     def note_stopping(self, query: str) -> None:
         """Note that the batch under way is the last one."""
-        with self._change_table:
+        with self._changed:
             self._rows[query] = replace(self._rows[query], state="stopping")
 
     def wait_for_batch(self, query: str, last_batch: int) -> None:
-        """Wait for what Spark says of a batch: its events come late."""
-        with self._change_table:
-            self._change_table.wait_for(lambda: self._last_batch[query] >= last_batch, timeout=5)
+        """Wait until Spark has reported a batch: its events come late."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._last_batch[query] >= last_batch, timeout=5)
 
     def close(self) -> None:
         """Note that the run is over: queries that wait never began."""
-        with self._change_table:
+        with self._changed:
             self._rows = {
                 name: replace(row, state="not started") if row.state == "waiting" else row
                 for name, row in self._rows.items()
             }
 
     def end_query(self, query: str, state: State, *, error: Fault | None = None) -> None:
-        """Close the books of a query."""
-        with self._change_table:
+        """Note the end of a query."""
+        with self._changed:
             now = time.monotonic()
             seconds = now - self._started.get(query, now)
             row = replace(self._rows[query], state=state, seconds=seconds, error=error, retry=None)

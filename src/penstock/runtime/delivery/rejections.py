@@ -22,13 +22,13 @@ from typing import TypeAlias, assert_never
 
 from pyspark.sql import SparkSession
 
-from penstock.connectors.contract import Source
 from penstock.manifest.model import Check, Input, KeyedStep, LateRowSpec, QueryOutput, QuerySpec
 from penstock.runtime.query.decode_errors import count_undecodable, undecodable_metric
 from penstock.runtime.query.event_time import can_drop_untimed, count_untimed
+from penstock.runtime.query.inputs import QueryInput
 from penstock.runtime.query.row_guards import count_failing, failed_metric
 from penstock.runtime.query.stateful import turn_metric
-from penstock.runtime.spark.plan_metrics import count_untimed_rows, observed_metric
+from penstock.spark_internals.plan_metrics import count_untimed_rows, observed_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,11 @@ OutputRejection: TypeAlias = RuleBroken | Refused | Faulty
 Rejection: TypeAlias = StreamRejection | InputRejection | OutputRejection
 
 
-def stream_rejections(query: QuerySpec, sources: Sequence[Source]) -> Iterator[StreamRejection]:
+def stream_rejections(query: QuerySpec, inputs: Sequence[QueryInput]) -> Iterator[StreamRejection]:
     """The kinds of rows that the stream of a query filters out."""
-    for entry, source in zip(query.inputs, sources, strict=True):
-        if source.has_records:
-            yield Undecodable(entry)
+    for each in inputs:
+        if each.source.capabilities.has_records:
+            yield Undecodable(each.entry)
     timed = tuple(entry for entry in query.inputs if query.timed and entry.event_time is not None)
     if timed and can_drop_untimed(query):
         yield Untimed(timed)
@@ -134,8 +134,7 @@ def count_rejected(rejection: StreamRejection, query: QuerySpec, session: SparkS
         case Failing(check):
             return count_failing(session, query.name, check)
         case Late(step):
-            row = observed_metric(session, query.name, turn_metric(step.view))
-            return 0 if row is None or row.isNullAt(0) else int(row.getLong(0))
+            return observed_value(session, query.name, turn_metric(step.view))
     assert_never(rejection)
 
 

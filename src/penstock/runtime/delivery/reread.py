@@ -13,14 +13,14 @@ from pyspark.sql import functions as f
 
 from penstock.batch import PartRead
 from penstock.clients.files.formats import FORMATS, is_gone
-from penstock.connectors.contract import Source
 from penstock.errors import QueryFailed
 from penstock.manifest.model import Input
 from penstock.row_columns import ORDER
 from penstock.runtime.delivery.attempt import BatchRead
 from penstock.runtime.delivery.collector import DeadLetterCollector
-from penstock.runtime.query.decode_errors import Counts, count_rows
-from penstock.runtime.spark.errors import SPARK_ERRORS, FileAtFault, file_at_fault
+from penstock.runtime.query.inputs import QueryInput
+from penstock.runtime.spark.errors import FileAtFault, file_at_fault
+from penstock.spark_internals.errors import SPARK_ERRORS
 
 MOST: Final = 100
 """More files than this are not looked for in a batch: then it is not the files that are wrong."""
@@ -36,15 +36,11 @@ class RereadBatch:
     views: Mapping[str, DataFrame]
     rows: Mapping[str, DataFrame]
 
-    def counts(self) -> dict[str, Counts]:
-        """How much that was. It is read for it once more: what Spark would count meanwhile cannot be had here."""
-        return {view: count_rows(rows) for view, rows in self.rows.items()}
-
 
 def can_reread(keeping: DeadLetterCollector) -> bool:
-    """Whether every stream of the query is of files, and nothing is remembered of them."""
-    streams = [source for entry, source in keeping.inputs() if not entry.static]
-    return not keeping.spec.stateful and all(source.loses_order for source in streams)
+    """Whether every stream of the query reads files, and no state is kept."""
+    streams = [each.source for each in keeping.inputs if not each.entry.static]
+    return not keeping.spec.stateful and all(source.capabilities.loses_order for source in streams)
 
 
 def has_lost_order(batch: BatchRead) -> bool:
@@ -69,30 +65,30 @@ def reread_batch(keeping: DeadLetterCollector, batch: BatchRead, *, ordered: boo
     rows = reread_rows(keeping, batch, session, ordered=ordered)
     assert rows is not None
     views = {view: sort_rows(found) if ordered else found for view, found in rows.items()}
-    return RereadBatch(keeping.frames.compute_views(keeping.spec, keeping.sources, views, session), rows)
+    return RereadBatch(keeping.frames.compute_views(keeping.spec, keeping.inputs, views, session), rows)
 
 
 def reread_rows(
     keeping: DeadLetterCollector, batch: BatchRead, session: SparkSession, *, ordered: bool
 ) -> Mapping[str, DataFrame] | None:
-    """The rows of a query's streams once more, by their views. None if those of one cannot be read twice."""
+    """Read the streams of a query again, by view; None if one of them cannot be read twice."""
     found: dict[str, DataFrame] = {}
-    for entry, source in keeping.inputs():
-        if entry.static:
+    for each in keeping.inputs:
+        if each.entry.static:
             continue
-        rows = _reread_input(entry, source, batch.parts, session, ordered=ordered or entry.ordered)
+        rows = _reread_input(each, batch.parts, session, ordered=ordered or each.entry.ordered)
         if rows is None:
             return None
-        found[entry.view] = rows
+        found[each.entry.view] = rows
     return found
 
 
 def gone_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByView:
     """The files of a batch that are not there any more. Spark would read the others and say nothing."""
     gone = {
-        entry.view: [file for file in batch.parts.get(entry.name, PartRead()).files if is_gone(file)]
-        for entry, source in keeping.inputs()
-        if source.has_files
+        each.entry.view: [file for file in batch.parts.get(each.entry.name, PartRead()).files if is_gone(file)]
+        for each in keeping.inputs
+        if each.source.capabilities.has_files
     }
     return {view: dict.fromkeys(files, "it is not there any more") for view, files in gone.items() if files}
 
@@ -101,12 +97,13 @@ def unreadable_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByV
     """The files of a batch that cannot be read, found by halving."""
     session = keeping.frames.session(now_ms=batch.time.began_ms)
     found: dict[str, dict[str, str]] = {}
-    for entry, source in keeping.inputs():
+    for each in keeping.inputs:
+        entry = each.entry
         parts = () if entry.static else _parts(entry, batch.parts)
         waiting = [(name, part.files) for name, part in parts if part.files]
         while waiting:
             name, files = waiting.pop()
-            fault = _find_fault(source, entry, {name: PartRead(files=files)}, session)
+            fault = _find_fault(each, {name: PartRead(files=files)}, session)
             if fault is None:
                 continue
             if len(files) == 1:
@@ -121,15 +118,13 @@ def unreadable_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByV
 
 
 def _parts(entry: Input, parts: Mapping[str, PartRead]) -> list[tuple[str, PartRead]]:
-    """What the readers of an input have read, by their names: one, or one for each format."""
+    """What the readers of an input have read, by name: one reader, or one for each format."""
     names = (entry.name, *(f"{entry.name}_{form}" for form in FORMATS))
     return [(name, parts[name]) for name in names if name in parts]
 
 
-def _find_fault(
-    source: Source, entry: Input, parts: Mapping[str, PartRead], session: SparkSession
-) -> FileAtFault | None:
-    rows = source.reread(session, entry.name, parts)
+def _find_fault(each: QueryInput, parts: Mapping[str, PartRead], session: SparkSession) -> FileAtFault | None:
+    rows = each.reread(session, parts)
     assert rows is not None
     try:
         rows.write.format("noop").mode("append").save()
@@ -142,17 +137,17 @@ def _find_fault(
 
 
 def _reread_input(
-    entry: Input, source: Source, parts: Mapping[str, PartRead], session: SparkSession, *, ordered: bool
+    each: QueryInput, parts: Mapping[str, PartRead], session: SparkSession, *, ordered: bool
 ) -> DataFrame | None:
-    rows = source.reread(session, entry.name, parts, ordered=ordered)
+    rows = each.reread(session, parts, ordered=ordered)
     if rows is not None:
         return rows
-    if any(part.files or part.before != part.after for _, part in _parts(entry, parts)):
+    if any(part.files or part.before != part.after for _, part in _parts(each.entry, parts)):
         return None
-    nothing = source.peek(session).limit(0)
+    nothing = each.open_table(session).limit(0)
     return nothing.withColumns({name: f.lit(0) for name in ORDER}) if ordered else nothing
 
 
 def sort_rows(rows: DataFrame) -> DataFrame:
-    """Rows that tell where they stood, in that order."""
+    """Rows in the order of their order columns, without those."""
     return rows.orderBy(*ORDER).drop(*ORDER)

@@ -1,8 +1,7 @@
-"""Which outputs of a query have their share of a batch already, noted in its checkpoint.
+"""Which outputs of a query have a batch already, noted in its checkpoint.
 
-A batch that fails at one of several outputs is done again as a whole. Not every sink knows a batch that it has written
-before; by the note, those that have it are passed over. It is made after a sink has written: one that died in between
-writes again, as it would without.
+A batch that fails at one of several outputs is retried as a whole. Outputs in the note are passed over, because not
+every sink recognises a batch. The note follows the sink: after a crash in between, that sink gets the batch again.
 """
 
 import json

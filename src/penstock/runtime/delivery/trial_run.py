@@ -1,4 +1,4 @@
-"""From rows of the inputs of a query to the rows of one output, computed beside the stream."""
+"""Compute one output of a query from rows of its inputs, outside of the stream and without writing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,13 @@ from pyspark.sql import functions as f
 
 from penstock.batch import BatchRef
 from penstock.clients.jvm.udfs.functions import register_row_functions
-from penstock.connectors.contract import Sink, Source
+from penstock.connectors.contract import Sink
 from penstock.manifest.model import Check, QueryOutput, QuerySpec, Step
 from penstock.row_columns import ORDER
 from penstock.runtime.delivery.fan_out import split_streams
 from penstock.runtime.query import row_guards
 from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.inputs import QueryInput
 from penstock.runtime.query.provenance import PLACE, carry_query_column
 from penstock.runtime.query.row_guards import MESSAGE
 from penstock.sql.analyze.fallible_query import find_fallible
@@ -30,7 +31,7 @@ class TrialRun:
 
     frames: Frames
     query: QuerySpec
-    sources: Sequence[Source]
+    inputs: Sequence[QueryInput]
     output: QueryOutput
     sink: Sink
     ref: BatchRef
@@ -41,10 +42,10 @@ class TrialRun:
         return self._run_query(rows, self.query)
 
     def rehearse(self, rows: DataFrame) -> None:
-        self.sink.rehearse(self.compute_output(rows), self.ref)
+        self.sink.trial(self.compute_output(rows), self.ref)
 
     def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
-        """What is kept out of the query anyway is not looked for."""
+        """Rows that a guard keeps out of the query are not searched for."""
         query, session = self.query, numbered.sparkSession
         if query.checks or not all(isinstance(step, Step) for step in query.steps):
             return None
@@ -71,7 +72,7 @@ class TrialRun:
             return None
         try:
             rows = self._run_query(numbered, carried)
-            return self.sink.find_rejected_rows(rows, PLACE, self.ref) if PLACE in rows.columns else None
+            return self.sink.trial(rows, self.ref, PLACE) if PLACE in rows.columns else None
         except AnalysisException:
             return None
 
@@ -79,12 +80,12 @@ class TrialRun:
         session, untimed = rows.sparkSession, self.as_stream is not None
         rows = rows if self.as_stream is None else self.as_stream(rows)
         read = split_streams(rows, [entry.view for entry in query.inputs if not entry.static])
-        views = self.frames.compute_views(query, self.sources, read, session, untimed=untimed)
+        views = self.frames.compute_views(query, self.inputs, read, session, untimed=untimed)
         return self.prepare(views[self.output.view])
 
 
 def _number_failing(rows: DataFrame, view: str, expressions: Sequence[str]) -> DataFrame | None:
-    """The numbers of rows over which an expression fails, of those that Spark understands."""
+    """The numbers of rows that an expression fails over. Expressions that Spark cannot resolve are left out."""
     register_row_functions(rows.sparkSession, " ".join(expressions))
     known = tuple(text for text in expressions if _is_resolvable(rows, text))
     check = Check(view=view, expressions=known, input=view)

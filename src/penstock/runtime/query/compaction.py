@@ -22,10 +22,11 @@ def compact_rows(rows: DataFrame, output: QueryOutput) -> DataFrame:
 
 def prepare_rows(rows: DataFrame, output: QueryOutput, sink: Sink, *, spread: bool = False) -> DataFrame:
     """The rows of a batch as a sink wants them. If they are `spread`, those of a key stand in several tasks."""
-    found = last_row_per_key(rows, sink.compaction_key) if sink.compaction_key else compact_rows(rows, output)
-    if spread and sink.needs_arrival_order:
+    needs = sink.capabilities
+    found = last_row_per_key(rows, needs.compaction_key) if needs.compaction_key else compact_rows(rows, output)
+    if spread and needs.last_arrival_wins:
         found = partition_in_order(found, sink.primary_key)
-    return found if sink.takes_wide else int256_to_texts(found)
+    return found if needs.takes_int256 else int256_to_texts(found)
 
 
 def last_row_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:

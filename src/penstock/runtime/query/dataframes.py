@@ -5,18 +5,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import BooleanType, DataType, StructField, StructType
 
-from penstock.clients.int256.columns import has_int256
-from penstock.clients.int256.register import register_int256
 from penstock.clients.jvm.udfs.functions import register_row_functions
-from penstock.connectors.contract import ORIGIN, Source
+from penstock.connectors.contract import ORIGIN, ReadRequest
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Manifest, QuerySpec, Step
-from penstock.manifest.queries.input_columns import RESERVED, has_operators, used_view_columns
-from penstock.row_columns import CLOCK, OP, ORDER
+from penstock.row_columns import CLOCK
 from penstock.runtime.query import row_guards, watermark_heartbeat
 from penstock.runtime.query.compaction import compact_rows
 from penstock.runtime.query.decode_errors import drop_origin, drop_undecodable, filter_decodable
@@ -25,22 +20,18 @@ from penstock.runtime.query.event_time import (
     add_counted_watermark,
     add_plain_watermark,
     can_drop_untimed,
-    convert_event_time,
     mark_faults,
 )
+from penstock.runtime.query.input_rows import columns_of, prepare_input, register_view, select_used
+from penstock.runtime.query.inputs import QueryInput, input_request
 from penstock.runtime.query.ml.functions import MlFunctions
-from penstock.runtime.query.provenance import PLACE, carry_query_column
+from penstock.runtime.query.provenance import carry_query_column
 from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.query.stateful import apply_operator
+from penstock.runtime.query.step_sql import check_sql, rewrite_int256, step_views
 from penstock.runtime.spark.analysis_errors import attribute_errors, check_outputs
-from penstock.sql.analyze.used_columns import ColumnNames
-from penstock.sql.lint.gate import check_expression, check_statement
 from penstock.sql.parse.dialects import quote_spark_identifier
-from penstock.sql.pushdown.referenced_columns import referenced_names
-from penstock.sql.rewrite.int256 import rewrite_wide, rewrite_wide_condition
-from penstock.sql.stateful.stages import ORDERED
-from penstock.sql.types.columns import Column, Columns
-from penstock.sql.types.int256 import has_wide_mention
+from penstock.sql.types.columns import Columns
 
 
 class Frames:
@@ -84,29 +75,24 @@ class Frames:
             session.conf.set("spark.sql.shuffle.partitions", partitions)
         return session
 
-    def sources(self, query: QuerySpec) -> list[Source]:
+    def inputs(self, query: QuerySpec) -> list[QueryInput]:
         """What the query reads; the topic of a model with the columns that its writer puts out."""
-        names = _referenced_names(query)
-        found = [self._source(entry) for entry in query.inputs]
-        return found if names is None else [source.with_only(names) for source in found]
+        only = None if query.pushdown.columns is None else frozenset(query.pushdown.columns)
+        found = [(entry, self._produced_columns(entry.node)) for entry in query.inputs]
+        return [
+            QueryInput(entry, self.filling.source(entry.source), input_request(entry, columns, only))
+            for entry, columns in found
+        ]
 
-    def node_source(self, node_id: str) -> Source:
-        """How the rows of a node are read; those of a model with the columns that its query puts out."""
+    def peek_node(self, node_id: str) -> DataFrame:
+        """The rows of a node as they are now; those of a model with the columns that its query puts out."""
         source = self.filling.source(self.manifest.streams[node_id])
-        return self._with_columns(source, node_id) if source.known_columns() is None else source
+        columns = self._produced_columns(node_id) if source.known_columns() is None else None
+        return source.peek(self._spark, ReadRequest(columns=columns))
 
-    def _source(self, entry: Input) -> Source:
-        source = self._with_columns(self.filling.source(entry.source), entry.node)
-        if entry.cast_to:
-            source = source.with_columns(tuple(Column(name, kind) for name, kind in entry.cast_to.items()))
-        elif entry.declared:
-            source = source.with_declared(tuple(Column(name, kind) for name, kind in entry.declared.items()))
-        source = source if entry.condition is None else source.where(check_expression(entry.condition))
-        return source.without_order() if entry.any_order else source
-
-    def _with_columns(self, source: Source, node_id: str) -> Source:
+    def _produced_columns(self, node_id: str) -> Columns | None:
         producer = self.manifest.producer(node_id)
-        return source if producer is None else source.with_columns(self._columns_of(node_id, producer))
+        return None if producer is None else self._columns_of(node_id, producer)
 
     def _columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
         if node_id not in self._columns:
@@ -117,30 +103,30 @@ class Frames:
     def analyze_query(self, query: QuerySpec) -> DataFrame:
         """What a query with one output puts out, as Spark understands it; nothing is started."""
         session = self.session()
-        self.open_inputs(query, self.sources(query), session)
+        self.open_inputs(query, self.inputs(query), session)
         return self.run_steps(query, session)[query.outputs[0].view]
 
     def open_inputs(
-        self, query: QuerySpec, sources: Sequence[Source], session: SparkSession, *, observed: bool = False
+        self, query: QuerySpec, inputs: Sequence[QueryInput], session: SparkSession, *, observed: bool = False
     ) -> dict[str, DataFrame]:
         """The query's streams by view name, each registered as that view.
 
         If they are to be `observed`, Spark's progress tells how much of them could not be read.
         """
         alone = len(query.inputs) == 1 and not observed
-        used = used_view_columns(query) if has_operators(query) else {}
+        used = query.pushdown.views
         streams = {}
-        for entry, source in zip(query.inputs, sources, strict=True):
+        for each in inputs:
+            entry = each.entry
             if entry.static:
-                source.peek(session).createOrReplaceTempView(quote_spark_identifier(entry.view))
+                each.open_table(session).createOrReplaceTempView(quote_spark_identifier(entry.view))
                 continue
-            read = source.read_in_order if entry.ordered else source.read
             with attribute_errors(entry.node):
-                stream = prepare_input(filter_decodable(read(session, entry.name), entry, alone=alone), entry)
+                stream = prepare_input(filter_decodable(each.open_stream(session), entry, alone=alone), entry)
             if query.timed and entry.event_time is not None:
                 stream = self._add_watermark(query, entry, entry.event_time, stream)
             stream = self._guard_rows(query, entry.view, stream)
-            streams[entry.view] = _register_view(entry, _select_used(stream, used.get(entry.view)))
+            streams[entry.view] = register_view(entry, select_used(stream, used.get(entry.view)))
         return streams
 
     def _guard_rows(self, query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
@@ -170,18 +156,18 @@ class Frames:
         told_apart = {output.view for output in query.outputs}
         if self.manifest.project.format == "pipeline":
             told_apart.update(step.node for step in query.steps)
-        used = used_view_columns(query) if has_operators(query) else {}
+        used = query.pushdown.views
         for step in query.steps:
             with attribute_errors(step.node):
                 self._run(query, [step], session, used)
                 if step.view in told_apart:
                     check_outputs(session.table(quote_spark_identifier(step.view)).columns)
-        return _views(query, session)
+        return step_views(query, session)
 
     def compute_views(
         self,
         query: QuerySpec,
-        sources: Sequence[Source],
+        inputs: Sequence[QueryInput],
         rows: Mapping[str, DataFrame],
         session: SparkSession,
         *,
@@ -191,15 +177,16 @@ class Frames:
 
         What the stream keeps out is kept out, but rows whose time is at fault only if they are not wanted.
         """
-        for entry, source in zip(query.inputs, sources, strict=True):
+        for each in inputs:
+            entry = each.entry
             if entry.static:
-                source.peek(session).createOrReplaceTempView(quote_spark_identifier(entry.view))
+                each.open_table(session).createOrReplaceTempView(quote_spark_identifier(entry.view))
             elif entry.view in rows:
                 usable = self.prepare_reread(query, entry, rows[entry.view], untimed=untimed)
-                _register_view(entry, self._guard_rows(query, entry.view, usable))
+                register_view(entry, self._guard_rows(query, entry.view, usable))
         self._functions.register(query.asks, session)
         self._run(query, query.steps, session)
-        return _views(query, session)
+        return step_views(query, session)
 
     def prepare_reread(self, query: QuerySpec, entry: Input, rows: DataFrame, *, untimed: bool) -> DataFrame:
         """Rows of an input as the SQL gets them. Columns that they have beside their own are carried along."""
@@ -209,7 +196,7 @@ class Frames:
     def step_sql(self, query: QuerySpec, session: SparkSession) -> dict[str, str]:
         """The SQL by which Spark makes the views of a query, in a session where they were made."""
         steps = [step for step in query.steps if isinstance(step, Step)]
-        return {step.view: _rewrite_int256(step.sql, query, session) for step in steps}
+        return {step.view: rewrite_int256(step.sql, query, session) for step in steps}
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
         """The rows of a batch that were kept out, of a batch of their input that is given once more."""
@@ -245,7 +232,7 @@ class Frames:
         entry = next(entry for entry in query.inputs if entry.view == late.input)
         self._recompute_views(query, entry, rows, late.steps)
         register_row_functions(rows.sparkSession, late.sql)
-        return rows.sparkSession.sql(_check_sql(late.sql, query))
+        return rows.sparkSession.sql(check_sql(late.sql, query))
 
     def _recompute_views(
         self,
@@ -277,124 +264,18 @@ class Frames:
         query: QuerySpec,
         steps: Sequence[Step | KeyedStep],
         session: SparkSession,
-        used: Mapping[str, ColumnNames] = MappingProxyType({}),
+        used: Mapping[str, Collection[str] | None] = MappingProxyType({}),
     ) -> None:
         for step in steps:
             match step:
                 case Step():
                     parameters = self.filling.parameters(step)
                     register_row_functions(session, step.sql)
-                    sql = _check_sql(_rewrite_int256(step.sql, query, session), query, step.parameters)
+                    sql = check_sql(rewrite_int256(step.sql, query, session), query, step.parameters)
                     rows = session.sql(sql, args=parameters) if parameters else session.sql(sql)
                 case KeyedStep():
                     rows = apply_operator(step, [session.table(quote_spark_identifier(view)) for view in step.inputs])
-            rows = _select_used(self._guard_rows(query, step.view, rows), used.get(step.view))
+            rows = select_used(self._guard_rows(query, step.view, rows), used.get(step.view))
             rows.createOrReplaceTempView(quote_spark_identifier(step.view))
             if query.asks:
                 self._functions.check(rows, query.asks)
-
-
-def _views(query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
-    views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
-    return {view: session.table(quote_spark_identifier(view)) for view in views}
-
-
-def _check_sql(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> str:
-    """A statement, if it may be given to Spark."""
-    views = [part.view for part in (*query.inputs, *query.steps)]
-    views += [entry.view + ORDERED for entry in query.inputs if entry.ordered]
-    return check_statement(sql, views, [model.function for model in query.asks], parameters)
-
-
-def _rewrite_int256(sql: str, query: QuerySpec, session: SparkSession) -> str:
-    """SQL that Spark understands, of SQL that may have to do with wide numbers."""
-    views = [
-        view for view in (part.view for part in (*query.inputs, *query.steps)) if quote_spark_identifier(view) in sql
-    ]
-    tables = {view: session.table(quote_spark_identifier(view)) for view in views}
-    if not has_wide_mention(sql) and not any(map(has_int256, tables.values())):
-        return sql
-    register_int256(session)
-    return rewrite_wide(sql, tuple((view, columns_of(table)) for view, table in tables.items()))
-
-
-def filter_rows(frame: DataFrame, condition: str) -> DataFrame:
-    """The rows that meet a condition of SQL."""
-    register_row_functions(frame.sparkSession, condition)
-    if has_wide_mention(condition) or has_int256(frame):
-        register_int256(frame.sparkSession)
-        condition = rewrite_wide_condition(condition, columns_of(frame))
-    return frame.where(check_expression(condition))
-
-
-def _referenced_names(query: QuerySpec) -> frozenset[str] | None:
-    """The names of all columns that a query can mean; None if it may mean any."""
-    inputs, steps = {entry.view for entry in query.inputs}, [s for s in query.steps if isinstance(s, Step)]
-    if len(steps) < len(query.steps) or any(output.view in inputs for output in query.outputs):
-        return None
-    conditions = (f"SELECT 1 WHERE {entry.condition}" for entry in query.inputs if entry.condition is not None)
-    texts = (text for e in query.inputs if (t := e.event_time) is not None for text in (t.made_of, t.where) if text)
-    computed = (f"SELECT {text}" for text in texts)
-    named = referenced_names([*(step.sql for step in steps), *conditions, *computed])
-    times = (entry.event_time.column.lower() for entry in query.inputs if entry.event_time is not None)
-    return None if named is None else named.union(times)
-
-
-def columns_of(frame: DataFrame) -> Columns:
-    return tuple(Column(c.name, _ddl(c.dataType)) for c in frame.schema)
-
-
-def _ddl(data_type: DataType) -> str:
-    """A type as SQL, names of struct fields in quotes where they need them."""
-    return StructType([StructField("x", data_type)]).toDDL().removeprefix("x ")
-
-
-def _select_used(rows: DataFrame, names: ColumnNames) -> DataFrame:
-    """The rows with the columns that are used: operators keep whole rows, and must not keep what nobody asks for."""
-    columns = rows.columns
-    if names is None or len(set(map(str.lower, columns))) < len(columns):
-        return rows
-    kept = [name for name in columns if name.lower() in names or name in RESERVED]
-    if len(kept) == len(columns):
-        return rows
-    return rows.select(*map(quote_spark_identifier, kept)) if any(name not in RESERVED for name in kept) else rows
-
-
-def _register_view(entry: Input, rows: DataFrame) -> DataFrame:
-    """The rows as the view of their input, and as another one with their order if that is wanted."""
-    if entry.ordered:
-        columns = [name for name in rows.columns if name not in ORDER]
-        packed = rows.select(f.struct(*map(quote_spark_identifier, columns)).alias("row"), *ORDER)
-        packed.createOrReplaceTempView(quote_spark_identifier(entry.view + ORDERED))
-        rows = rows.drop(*ORDER)
-    rows.createOrReplaceTempView(quote_spark_identifier(entry.view))
-    return rows
-
-
-def prepare_input(frame: DataFrame, entry: Input) -> DataFrame:
-    """The rows of an input as its readers expect them: those that they want, with their operation, and with event time
-    as a timestamp."""
-    if entry.with_operation:  # as the last column, so that branches of a UNION with `*` have it at the same place
-        operation = f.col(OP) if OP in frame.columns else f.lit("i").alias(OP)
-        frame = frame.select(*(quote_spark_identifier(name) for name in frame.columns if name != OP), operation)
-    if entry.upsert_key:  # nobody knows whether a key was there before, and an update fits both
-        said = f.lower(f.col(OP)) if OP in frame.columns else f.lit(None)
-        frame = frame.withColumn(OP, f.when(said == "d", "d").otherwise("u"))
-    if entry.cast_to:
-        types = {name: kind for name, kind in entry.cast_to.items() if name != OP}
-        types |= {OP: "STRING"} if entry.with_operation or OP in entry.cast_to else {}
-        kept = [name for name in frame.columns if name == PLACE]
-        frame = frame.select(*(_cast_column(frame, name, kind).alias(name) for name, kind in types.items()), *kept)
-    if entry.condition is not None:
-        frame = filter_rows(frame, entry.condition)
-    for column in entry.processing_time:
-        frame = frame.withColumn(column, f.expr(f"{CLOCK}()"))
-    return frame if entry.event_time is None else convert_event_time(frame, entry.event_time)
-
-
-def _cast_column(frame: DataFrame, name: str, kind: str) -> Expression:
-    """A column as another type, where Spark stops at a value that would change."""
-    column = f.col(quote_spark_identifier(name))
-    if kind == "BOOLEAN" and not isinstance(frame.schema[name].dataType, BooleanType):
-        column = column.cast("STRING")  # which is true for 1 and false for 0, and nothing for other numbers
-    return column.cast(kind)

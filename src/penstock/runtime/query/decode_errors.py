@@ -10,7 +10,7 @@ from penstock.clients.kafka.decode import FAULTS
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input
 from penstock.runtime.spark.errors import stop_condition
-from penstock.runtime.spark.plan_metrics import apply_pinned_filter, count_filtered_rows, observed_metric
+from penstock.spark_internals.plan_metrics import apply_pinned_filter, count_filtered_rows, observed_value
 
 _UNREADABLE: Final = "unreadable"
 
@@ -58,13 +58,12 @@ def drop_origin(rows: DataFrame) -> DataFrame:
 
 
 def count_undecodable(session: SparkSession, query: str, entry: Input, *, alone: bool) -> int:
-    """How many records of the batch under way were kept out. To be asked when the batch is worked through."""
+    """How many records of the batch under way were kept out. To be asked when the batch is processed."""
     if entry.on_error == "stop":
         return 0
     if alone:
         return count_filtered_rows(session, query)
-    row = observed_metric(session, query, undecodable_metric(entry))
-    return int(row.getLong(0)) if row else 0
+    return observed_value(session, query, undecodable_metric(entry))
 
 
 def undecodable_metric(entry: Input) -> str:

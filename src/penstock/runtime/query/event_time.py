@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from penstock.manifest.model import EventTimeSpec, Input, QuerySpec
 from penstock.row_columns import CLOCK
 from penstock.runtime.spark.errors import stop_condition
-from penstock.runtime.spark.plan_metrics import observed_metric
+from penstock.spark_internals.plan_metrics import observed_value
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 FAULT: Final = "_fault"
@@ -25,7 +25,7 @@ NEWEST: Final = "newest"
 
 
 def convert_event_time(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
-    """Text is read as a timestamp, a whole number as milliseconds and a day as its start; what cannot be is null."""
+    """Convert event time to a timestamp: from text, from milliseconds, from a date. Other values become null."""
     column = f.col(quote_spark_identifier(time.column))
     if time.made_of is not None:
         frame = frame if time.where is None else frame.where(time.where)
@@ -42,7 +42,7 @@ def convert_event_time(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
 
 
 def mark_faults(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
-    """The rows with what is wrong with their time in a column of its own; such a time is null."""
+    """Add a column with what is wrong with the time of a row; such a time is null."""
     column = f.col(quote_spark_identifier(time.column))
     fault = f.when(column.isNull(), "event-time-null")
     if time.max_future_ms:
@@ -51,7 +51,7 @@ def mark_faults(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
 
 
 def can_drop_untimed(query: QuerySpec) -> bool:
-    """Whether rows without a usable time need only be left out: how many those were is known by what is left.
+    """Whether rows without a usable time need only be dropped: their number follows from what is left.
 
     For that, every row that the query reads must pass a watermark, and nobody may ask for more than a number.
     """
@@ -63,7 +63,7 @@ def can_drop_untimed(query: QuerySpec) -> bool:
 
 
 def add_plain_watermark(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
-    """The rows that have a time, with a watermark, and as little work for a row as can be.
+    """Drop rows without a time and set the watermark, with as little work per row as possible.
 
     The last condition always holds. But Spark cannot know that, and does not push filters of the query below it and
     below the watermark: rows that the query does not want still move time.
@@ -75,7 +75,7 @@ def add_plain_watermark(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
 
 
 def add_counted_watermark(stream: DataFrame, entry: Input, beats: DataFrame | None = None) -> DataFrame:
-    """The rows that have a time, with a watermark. The others are counted, and do not move it; heartbeats only move it.
+    """Drop and count rows without a time, and set the watermark. Heartbeats move the watermark and are no rows.
 
     Counting stands right behind the watermark, so it keeps filters of the query above it too.
     """
@@ -105,6 +105,5 @@ def input_metric(entry: Input) -> str:
 
 
 def count_untimed(session: SparkSession, query: str, entry: Input) -> int:
-    """How many rows of the batch under way have a fault. To be asked when the batch is worked through."""
-    row = observed_metric(session, query, input_metric(entry))
-    return int(row.getLong(0)) if row else 0
+    """How many rows of the batch under way have a fault. Known when the batch is written."""
+    return observed_value(session, query, input_metric(entry))

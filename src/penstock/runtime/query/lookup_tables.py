@@ -9,21 +9,23 @@ from pyspark.sql import functions as f
 
 from penstock.clients.dead_letters.masking import mask_reason
 from penstock.clients.kafka.decode import FAULTS
-from penstock.connectors.contract import ERROR, ORIGIN, Source
+from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.errors import QueryFailed
 from penstock.manifest.model import Input, QuerySpec
 from penstock.runtime.query.decode_errors import count_rows
+from penstock.runtime.query.inputs import QueryInput
 
 _SHOWN: Final = 3
 
 
 def check_tables(
-    query: QuerySpec, sources: Sequence[Source], session: Callable[[], SparkSession], warn: Callable[[str], None]
+    query: QuerySpec, inputs: Sequence[QueryInput], session: Callable[[], SparkSession], warn: Callable[[str], None]
 ) -> None:
     """Look through the tables of a query that are lines of text. Lines that are no rows are warned of, or refused."""
-    for entry, source in zip(query.inputs, sources, strict=True):
-        if entry.static and source.has_records and entry.on_error != "skip":
-            rows = source.reread_all(session(), entry.name)
+    for each in inputs:
+        entry = each.entry
+        if entry.static and each.source.capabilities.has_records and entry.on_error != "skip":
+            rows = each.reread(session(), None)
             if rows is not None and ERROR in rows.columns and (count := count_rows(rows).faults):
                 _report_lines(entry, rows, count, warn, is_covered=bool(query.covers))
 

@@ -1,4 +1,4 @@
-"""Queries whose rows carry a column of the rows that they read, so that one is known by the other."""
+"""Queries whose rows carry a column of the rows that they read, so that a row is traced to its record."""
 
 from typing import Final
 

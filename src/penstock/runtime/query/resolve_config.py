@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.connectors.contract import Sink, Source
-from penstock.connectors.registry import sink_from, source_from
+from penstock.connectors.registry import open_sink, open_source
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Parameter, Step
 from penstock.project.yaml.variables import Environ, resolve_variables, unset_hint
@@ -27,10 +27,10 @@ class ConfigResolver:
         self._clusters = clusters
 
     def source(self, config: Mapping[str, Any]) -> Source:
-        return source_from(self._resolve_settings(config), self._root).with_clusters(self._clusters)
+        return open_source(self._resolve_settings(config), self._root, self._clusters)
 
     def sink(self, config: Mapping[str, Any], node: str) -> Sink:
-        return sink_from(self._resolve_settings(config), self._root).with_clusters(self._clusters.narrow_to_sink(node))
+        return open_sink(self._resolve_settings(config), self._root, self._clusters, node)
 
     def _resolve_settings(self, config: Mapping[str, Any]) -> dict[str, Any]:
         value, unset = resolve_variables(dict(config), self._environ)

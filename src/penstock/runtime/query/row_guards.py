@@ -1,13 +1,13 @@
-"""Rows that the SQL of a query with state would fail over: kept out beforehand, for Spark would give up the query."""
+"""Keep rows out that the SQL of a stateful query would fail over: Spark would fail the query."""
 
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.jvm.try_eval import try_column
 from penstock.manifest.model import Check
-from penstock.runtime.spark.plan_metrics import observed_metric
+from penstock.spark_internals.expressions import try_column
+from penstock.spark_internals.plan_metrics import observed_value
 from penstock.sql.lint.gate import check_expression
 
 MESSAGE: Final = "_message"
@@ -29,9 +29,8 @@ def failing_rows(rows: DataFrame, check: Check) -> DataFrame:
 
 
 def count_failing(session: SparkSession, query: str, check: Check) -> int:
-    """How many rows of the batch under way were kept out. To be asked when the batch is worked through."""
-    row = observed_metric(session, query, failed_metric(check))
-    return int(row.getLong(0)) if row else 0
+    """How many rows of the batch under way were kept out. Known when the batch is written."""
+    return observed_value(session, query, failed_metric(check))
 
 
 def failed_metric(check: Check) -> str:

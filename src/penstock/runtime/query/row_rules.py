@@ -1,4 +1,4 @@
-"""Rows of a batch that break a rule of a test, told from those that may be written."""
+"""Rows of a batch that break a rule of a data test, and those that may be written."""
 
 from collections.abc import Sequence
 from typing import Final

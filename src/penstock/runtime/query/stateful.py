@@ -39,7 +39,7 @@ _RESERVED: Final = frozenset({NOW, OP, SIGN, *ORDER})
 
 
 def apply_operator(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
-    """The stream that the operator makes of its inputs."""
+    """Apply a keyed operator to its inputs as a stream."""
     keys = keys_of(step.operator)
     frames = _align_key_types(frames, _compared_columns(step.operator))
     frames = [_normalize_zeros(frame, names) for frame, names in zip(frames, keys, strict=True)]
@@ -60,17 +60,17 @@ def apply_operator(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def turn_metric(view: str) -> str:
-    """The name under which an operator tells of its turns in a batch: rows that were late, and rows that it keeps."""
+    """The name of an operator's metric in a batch: late rows, and rows in its state."""
     return f"{_TURNS}{view}"
 
 
 def metric_view(metric: str) -> str | None:
-    """The view whose operator tells of its turns under this name, if it is one of those."""
+    """The view whose operator has this metric; None for other metrics."""
     return metric.removeprefix(_TURNS) if metric.startswith(_TURNS) else None
 
 
 def keys_of(operator: Operator) -> list[tuple[str, ...]]:
-    """The columns by which rows of each input find their state."""
+    """The key columns of each input."""
     match operator:
         case Aggregate() | LatestPerKey():
             return [operator.keys]

@@ -25,7 +25,7 @@ from penstock.row_columns import NOW, ORDER
 BUCKET: Final = "_bucket"
 PACKED: Final = f"{BUCKET} int, side int, rows binary"
 WORKED: Final = "rows binary, late bigint, kept string"
-"""What comes of a turn; `kept` tells of its cell how many rows each table has."""
+"""The result of a turn; `kept` has the number of rows in each table of its cell."""
 
 
 class Packer:

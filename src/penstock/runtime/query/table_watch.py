@@ -4,9 +4,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.connectors.contract import Source
 from penstock.errors import QueryFailed
-from penstock.manifest.model import QuerySpec
+from penstock.runtime.query.inputs import QueryInput
 
 _POLL_SECS: Final = 1.0
 CHANGED: Final = "table-changed"
@@ -19,8 +18,8 @@ class TableWatch:
     the query must begin again.
     """
 
-    def __init__(self, query: QuerySpec, sources: Sequence[Source]) -> None:
-        tables = [(e.node, source) for e, source in zip(query.inputs, sources, strict=True) if e.static]
+    def __init__(self, inputs: Sequence[QueryInput]) -> None:
+        tables = [(each.entry.node, each.source) for each in inputs if each.entry.static]
         self._tables = [(node, source, source.file_stamps()) for node, source in tables]
         self._next_look = time.monotonic() + _POLL_SECS
         self._change_table: QueryFailed | None = None

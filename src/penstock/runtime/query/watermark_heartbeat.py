@@ -1,4 +1,4 @@
-"""Heartbeats: rows that say nothing but how late it is, so that event time can go on without rows of the input's own.
+"""Watermark heartbeats: rows with nothing but a time, which advance event time while an input is idle.
 
 They lie in files beside the checkpoint and are read like any other input: a batch that is done again sees the same.
 """
@@ -19,7 +19,7 @@ from penstock.runtime.query.event_time import NEWEST, input_metric
 
 
 def read_heartbeats(session: SparkSession, folder: Path, entry: Input) -> DataFrame:
-    """The heartbeats of an input, a column `at`. Those that have been heard are taken away."""
+    """The heartbeats of an input, as a column `at`. Files of heartbeats that were read are deleted."""
     place = folder / entry.name
     place.mkdir(parents=True, exist_ok=True)
     reader = session.readStream.name(f"{entry.name}_beats").format("json").schema("at TIMESTAMP")
@@ -27,7 +27,7 @@ def read_heartbeats(session: SparkSession, folder: Path, entry: Input) -> DataFr
 
 
 def write_heartbeat(folder: Path, entry: Input, at_ms: int) -> None:
-    """Say that event time has come to `at_ms`."""
+    """Write a heartbeat: event time has reached `at_ms`."""
     place = folder / entry.name
     place.mkdir(parents=True, exist_ok=True)
     staged = place / f"_{at_ms}.json"
@@ -38,7 +38,7 @@ def write_heartbeat(folder: Path, entry: Input, at_ms: int) -> None:
 
 @dataclass(slots=True)
 class Silence:
-    """How long an input has been silent: since it was last heard, up to when there was surely nothing of it.
+    """How long an input has been idle: since its last rows, up to when it surely had none.
 
     `latest_ms` is how far its event time has come, by its rows and by heartbeats; the others are times of the clock.
     """
@@ -57,7 +57,7 @@ class Silence:
             self.since_ms = self.until_ms = now_ms
 
     def advance_time(self, others_ms: int | None) -> int | None:
-        """Let event time go on if it is time for that, and say how far.
+        """Advance event time if the input is idle for long enough; returns how far.
 
         Without any row yet, it starts where other inputs are.
         """
@@ -70,14 +70,14 @@ class Silence:
 
 
 class IdleWatch:
-    """Lets event time go on with the clock for the inputs of a query that are silent for too long.
+    """Advances event time with the clock for inputs of a query that are idle for too long.
 
     Rows may wait while a batch is under way. So an input counts as silent only up to the begin of a batch that had none
     of its rows, or up to now when the query has nothing to do.
     """
 
     def __init__(self, spec: QuerySpec, folder: Path, reached_ms: int | None) -> None:
-        """`reached_ms` is how far event time had come when the query ran last."""
+        """`reached_ms` is the watermark of the last run."""
         self._folder = folder
         self._seen = -1
         now_ms = _now_ms()
@@ -90,7 +90,7 @@ class IdleWatch:
         self._last_rows: dict[str, int] = {}
 
     def check_query(self, query: StreamingQuery) -> None:
-        """To be called now and then, while the query runs."""
+        """To be called at intervals while the query runs."""
         if not any(silence for _, silence in self._inputs):
             return
         self._note_batches(query)
@@ -106,7 +106,7 @@ class IdleWatch:
                 write_heartbeat(self._folder, entry, at_ms)
 
     def _note_batches(self, query: StreamingQuery) -> None:
-        """Take note of the batches since the last look."""
+        """Note the batches since the last call."""
         last = query.lastProgress
         if last is None or last["batchId"] == self._seen:
             return

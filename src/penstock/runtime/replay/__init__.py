@@ -1,1 +1,1 @@
-"""Dead letters that a user asks to process again: their records are restored and delivered beside the stream."""
+"""Replay: dead letters are restored to records and delivered again, outside of the stream."""

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from penstock.batch import BatchRef
 from penstock.clients.dead_letters.model import RULE_FAILED, DeadLetter
-from penstock.connectors.contract import ERROR, Sink, Source
+from penstock.connectors.contract import ERROR, RecordSource, Sink
 from penstock.errors import PlanRefused, QueryFailed
 from penstock.manifest.model import Input, QueryOutput, QuerySpec
 from penstock.row_columns import ORDER
@@ -23,11 +23,13 @@ from penstock.runtime.delivery.trial_run import TrialRun
 from penstock.runtime.query.compaction import prepare_rows
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.decode_errors import drop_undecodable
+from penstock.runtime.query.inputs import QueryInput
 from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.replay.restore import restore_records
 from penstock.runtime.replay.superseded import find_superseded, newer_rows
 from penstock.runtime.run.resources import RunResources
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_row_error
+from penstock.runtime.spark.errors import failure_of, is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
 
 _Done = TypeVar("_Done")
 _RECORD: Final = (
@@ -63,15 +65,15 @@ class OutputReplay:
         self._outside = outside
         self._errors = dead_letter_store(query, outside.errors)
         self._entry: Input = next(entry for entry in query.inputs if not entry.static)
-        self._sources: list[Source] = frames.sources(query)
-        self._source = self._sources[query.inputs.index(self._entry)]
+        self._inputs: list[QueryInput] = frames.inputs(query)
+        self._input = self._inputs[query.inputs.index(self._entry)]
         self._output: QueryOutput = next(output for output in query.outputs if output.node == node)
         self._sink: Sink = filling.sink(self._output.sink, self._output.node)
 
     def restore_records(self, letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], int]:
         """The dead letters, each with its record, and how many records are gone. Those get a new dead letter."""
         session = self._frames.session()
-        found, gone = restore_records(letters, self._source, self._entry.name, session, self._outside.source_cluster)
+        found, gone = restore_records(letters, self._input, session, self._outside.source_cluster)
         if gone:
             node = self._output.node
             kept_by = node if has_failed_one_sink(gone[0]) else self._entry.node
@@ -103,7 +105,7 @@ class OutputReplay:
             try:
                 return act()
             except SPARK_ERRORS as error:
-                if not self._outside.resolve_schema(str(error)):
+                if not self._outside.resolve_schema(error):
                     raise mask_failure(self._query, failure_of(error)).with_context(
                         f"delivering records to `{self._query.name}` again"
                     ) from error
@@ -111,11 +113,11 @@ class OutputReplay:
     @property
     def _replace_key(self) -> Sequence[str]:
         """The key by which its rows replace others."""
-        return self._output.latest_by or self._sink.replace_key
+        return self._output.latest_by or self._sink.capabilities.replace_key
 
     def _find_current(self, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
         own = self._decode_records(letters, self._frames.session())
-        newer = newer_rows(self._source, letters, own)
+        newer = newer_rows(self._input, letters, own)
         made = None if newer is None else [self._compute_with_records(rows) for rows in (drop_undecodable(own), newer)]
         if made is None or None in made:
             raise PlanRefused("not-runnable-here", _OVERWRITES.format(self._output.node.partition(".")[2]))
@@ -130,11 +132,11 @@ class OutputReplay:
 
     def _decode_records(self, letters: Sequence[DeadLetter], session: SparkSession) -> DataFrame:
         records = session.createDataFrame([_record(letter, place) for place, letter in enumerate(letters)], _RECORD)
-        found = self._source.decode_records(records)
-        if found is None:
-            text = f"records of the connector `{self._source.type}` cannot be delivered again"
+        source = self._input.source
+        if not isinstance(source, RecordSource):
+            text = f"records of the connector `{source.type}` cannot be delivered again"
             raise PlanRefused("not-runnable-here", text)
-        return found
+        return source.decode_records(records, self._input.request)
 
     def _deliver(
         self, letters: Sequence[DeadLetter], ref: BatchRef, session: SparkSession, *, first: bool
@@ -164,7 +166,7 @@ class OutputReplay:
 
     def _trial(self, ref: BatchRef) -> TrialRun:
         output, sink = self._output, self._sink
-        about = (self._frames, self._query, self._sources, output, sink, ref)
+        about = (self._frames, self._query, self._inputs, output, sink, ref)
         return TrialRun(*about, prepare=lambda rows: prepare_rows(rows, output, sink), as_stream=self._add_order)
 
     def _add_order(self, rows: DataFrame) -> DataFrame:

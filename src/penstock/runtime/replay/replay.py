@@ -30,11 +30,11 @@ _STAY: Final[Mapping[str, str]] = {
     UNREAD: "files that could not be read are only kept by their names: put them back under other names",
     GONE: "records that are gone are only known by their range",
 }
-"""Kinds of letters that have no record to deliver, and why."""
+"""Kinds of dead letters that have no record to deliver, and why."""
 
 
 def replay_refusal(query: QuerySpec) -> str | None:
-    """Why no record can go through a query beside its stream."""
+    """Why no record can go through a query outside of its stream."""
     streams = [entry for entry in query.inputs if not entry.static]
     if not query.stateful and len(streams) == 1:
         return None
@@ -45,7 +45,7 @@ def replay_refusal(query: QuerySpec) -> str | None:
 def replay_dead_letters(
     manifest: Manifest,
     node: str,
-    letters: Iterable[DeadLetter],
+    dead_letters: Iterable[DeadLetter],
     spark: SparkSession,
     place: ProjectPlace,
     store: StateStore,
@@ -62,13 +62,13 @@ def replay_dead_letters(
     query = manifest.producer(node)
     why = f"`{node}` has no query that could take records" if query is None else replay_refusal(query)
     if query is None or why is not None:
-        return ReplayResult(0, 0, {str(why): sum(1 for _ in letters)})
+        return ReplayResult(0, 0, {str(why): sum(1 for _ in dead_letters)})
     filling = ConfigResolver(place.root, environ, clusters)
     frames = Frames(manifest, place.root, spark, filling)
     outside = RunResources(clusters, place, environ)
     works = {output.node: OutputReplay(query, output.node, frames, filling, outside) for output in query.outputs}
     done = ReplayResult(0, 0)
-    chunks = _chunks(_select_replayable(letters, left))
+    chunks = _chunks(_select_replayable(dead_letters, left))
     for some in chunks:
         wait = [works[node]] if has_failed_one_sink(some[0]) else works.values()
         try:
@@ -88,24 +88,24 @@ def replay_dead_letters(
     return replace(done, left=dict(left))
 
 
-def _select_replayable(letters: Iterable[DeadLetter], left: Counter[str]) -> Iterator[DeadLetter]:
+def _select_replayable(dead_letters: Iterable[DeadLetter], left: Counter[str]) -> Iterator[DeadLetter]:
     """The dead letters that hold a record; the others are counted."""
-    for letter in letters:
-        why = _STAY.get(letter.kind)
+    for dead_letter in dead_letters:
+        why = _STAY.get(dead_letter.kind)
         if why is None:
-            yield letter
+            yield dead_letter
         else:
             left[why] += 1
 
 
-def _chunks(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
+def _chunks(dead_letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
     """Dead letters for the same sinks, as many at a time as memory holds."""
-    for _, alike in groupby(letters, has_failed_one_sink):
+    for _, alike in groupby(dead_letters, has_failed_one_sink):
         some: list[DeadLetter] = []
         size = 0
-        for letter in alike:
-            some.append(letter)
-            size += len(letter.value or b"")
+        for dead_letter in alike:
+            some.append(dead_letter)
+            size += len(dead_letter.value or b"")
             if len(some) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
                 yield some
                 some, size = [], 0

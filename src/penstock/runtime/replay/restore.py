@@ -13,8 +13,9 @@ from penstock.clients.clusters import Cluster
 from penstock.clients.dead_letters.masking import BY_DIGEST, BY_PLACE
 from penstock.clients.dead_letters.model import WITHHELD, DeadLetter, DeadLetterKey
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.connectors.contract import ORIGIN, Source
+from penstock.connectors.contract import ORIGIN
 from penstock.runtime.dead_letters.rows import row_json
+from penstock.runtime.query.inputs import QueryInput
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 _ROW: Final = "_row"
@@ -22,12 +23,12 @@ _AT: Final = "letter INT, file STRING, line BIGINT, written TIMESTAMP, digest ST
 
 
 def restore_records(
-    letters: Sequence[DeadLetter], source: Source, name: str, session: SparkSession, cluster: Cluster | None
+    letters: Sequence[DeadLetter], read: QueryInput, session: SparkSession, cluster: Cluster | None
 ) -> tuple[list[DeadLetter], list[DeadLetter]]:
-    """The dead letters with their records, and those whose records are gone. `name` is that of the source's readers."""
+    """The dead letters with their records, and those whose records are gone."""
     withheld = [letter for letter in letters if letter.about.get(WITHHELD) is not None]
     placed = [letter for letter in withheld if letter.about[WITHHELD] == BY_PLACE]
-    rows = _find_rows([letter for letter in withheld if letter.about[WITHHELD] != BY_PLACE], source, name, session)
+    rows = _find_rows([letter for letter in withheld if letter.about[WITHHELD] != BY_PLACE], read, session)
     records = _fetch_records(placed, cluster)
     found: list[DeadLetter] = []
     gone: list[DeadLetter] = []
@@ -67,14 +68,12 @@ def _record_time(letter: DeadLetter) -> datetime | None:
     return None if told is None else datetime.fromisoformat(str(told)).astimezone(UTC)
 
 
-def _find_rows(
-    letters: Sequence[DeadLetter], source: Source, name: str, session: SparkSession
-) -> dict[DeadLetterKey, str]:
+def _find_rows(letters: Sequence[DeadLetter], read: QueryInput, session: SparkSession) -> dict[DeadLetterKey, str]:
     """Rows of an embedded topic as texts, by where their dead letters stand.
 
     A row is known by its file and line, unless the file was changed, or by the digest of its text.
     """
-    rows = source.reread_all(session, name) if letters else None
+    rows = read.reread(session, None) if letters else None
     if rows is None:
         return {}
     places = [(number, x.about["topic"], x.about["offset"], _record_time(x)) for number, x in enumerate(letters)]

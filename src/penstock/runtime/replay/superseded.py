@@ -11,24 +11,27 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.clients.dead_letters.model import DeadLetter
-from penstock.connectors.contract import ORIGIN, Source
+from penstock.connectors.contract import ORIGIN, RecordSource
+from penstock.runtime.query.inputs import QueryInput
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 _MILLISECOND = 1000
 
 
-def newer_rows(source: Source, letters: Sequence[DeadLetter], rows: DataFrame) -> DataFrame | None:
+def newer_rows(read: QueryInput, letters: Sequence[DeadLetter], rows: DataFrame) -> DataFrame | None:
     """Read what the source holds behind the oldest of some dead letters; None where their order is not known.
 
     `rows` are those of the dead letters themselves.
     """
-    topic = getattr(source, "topic", None)
+    source, topic = read.source, getattr(read.source, "topic", None)
+    if not isinstance(source, RecordSource):
+        return None
     abouts = [letter.about for letter in letters]
     if any(a["topic"] != topic or None in (a["partition"], a["offset"], a["timestamp"]) for a in abouts):
         return None
     places = {a["partition"]: a["offset"] for a in sorted(abouts, key=lambda a: -a["offset"])}
     oldest = min(datetime.fromisoformat(a["timestamp"]).timestamp() for a in abouts)
-    return source.newer_rows(rows.sparkSession, places, int(oldest * _MILLISECOND))
+    return source.newer_rows(rows.sparkSession, read.request, places, int(oldest * _MILLISECOND))
 
 
 def find_superseded(own: DataFrame, newer: DataFrame, key: Sequence[str]) -> Collection[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Inputs that read one source after the other: which of them a query reads now.
+"""Backfill: inputs that read one source after the other, and which of them a query reads now.
 
 A note in the checkpoint tells how many are done, so that a restart goes on with the same one. That all are done is kept
 beside the offsets too, for a machine that has lost its disk. All of them share the checkpoint: every reader has a name
@@ -12,11 +12,13 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from penstock.connectors.contract import ReadRequest
 from penstock.connectors.hybrid import MISMATCH_HINT, describe_phase
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Backfill, Input, QuerySpec
 from penstock.runtime.checkpoint.layout import start_offset
-from penstock.runtime.query.dataframes import Frames, columns_of
+from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.input_rows import columns_of
 from penstock.runtime.run.resources import RunResources
 from penstock.sql.types.coercion import mismatches
 from penstock.sql.types.columns import Columns
@@ -42,12 +44,12 @@ class BackfillPhases:
 
     @property
     def is_backfilling(self) -> bool:
-        """Whether a phase is read now, so that the query ends with what is there."""
+        """Whether a phase is read now, so that the query ends by itself."""
         return any(self._finished_phases(entry) < len(backfill.phases) for entry, backfill in self._backfilled_inputs())
 
     @property
     def phase_label(self) -> str | None:
-        """Which phase it is, for people; None if there are none."""
+        """The phase, as `1 of 3`; None if there are none."""
         found = [
             f"{min(self._finished_phases(entry) + 1, _phase_count(b))} of {_phase_count(b)}"
             for entry, b in self._backfilled_inputs()
@@ -55,7 +57,7 @@ class BackfillPhases:
         return ", ".join(found) or None
 
     def current_query(self) -> QuerySpec:
-        """The query as it reads now. What must be known before the first phase begins is noted."""
+        """The query with the sources of the phase. Start offsets are noted before the first phase."""
         if not any(True for _ in self._backfilled_inputs()):
             return self._spec
         session = self._frames.session()
@@ -67,7 +69,7 @@ class BackfillPhases:
         return self._spec.model_copy(update={"inputs": tuple(inputs)})
 
     def advance_phase(self) -> bool:
-        """Note that what is read now came to its end. Whether something comes after it."""
+        """Note the end of the phase. Returns whether another one follows."""
         ended = [(entry, b) for entry, b in self._backfilled_inputs() if self._finished_phases(entry) < len(b.phases)]
         for entry, _ in ended:
             self._noted[entry.name] = {**self._noted[entry.name], "done": self._finished_phases(entry) + 1}
@@ -88,17 +90,17 @@ class BackfillPhases:
         done = self._finished_phases(entry)
         if done >= len(backfill.phases) and not backfill.is_all:
             return self._topic_input(entry, backfill)
-        wanted = columns_of(self._frames.filling.source(entry.source).peek(session))
+        wanted = columns_of(self._frames.filling.source(entry.source).peek(session, ReadRequest()))
         for at, later in enumerate(backfill.phases[done:], done):
-            read = self._frames.filling.source(later.source).with_columns(wanted)
-            _check_columns(at, later.source, columns_of(read.peek(session)), wanted)
+            read = self._frames.filling.source(later.source).peek(session, ReadRequest(columns=wanted))
+            _check_columns(at, later.source, columns_of(read), wanted)
         phase = backfill.phases[min(done, len(backfill.phases) - 1)]
         types = {column.name: str(column.type) for column in wanted}
         said = {"name": phase.name, "source": phase.source, "cast_to": types, "condition": None, "backfill": None}
         return entry.model_copy(update=said)
 
     def _topic_input(self, entry: Input, backfill: Backfill) -> Input:
-        """The input that reads the topic, from where it was to begin."""
+        """The input that reads the topic, from its noted start."""
         self._outside.note_phases(self._spec, entry, backfill)
         begins = {int(number): int(at) for number, at in self._noted[entry.name]["begins"].items()}
         if start_offset(self._checkpoint, entry.name) is None:
@@ -107,8 +109,8 @@ class BackfillPhases:
         return entry.model_copy(update={"source": source, "backfill": None})
 
     def _record_start_offsets(self) -> None:
-        """Ask where topics are to be read from before anything else is read: later, records would be left out that came
-        in the meantime. A query that has lost its checkpoint may know from elsewhere that it had come to its topic."""
+        """Note the start offsets of topics before the first phase: later, records that came meanwhile would be missed.
+        A query that has lost its checkpoint may find in the store that it had reached its topic."""
         new = [(entry, backfill) for entry, backfill in self._backfilled_inputs() if entry.name not in self._noted]
         for entry, backfill in new:
             kept = self._outside.resume_offsets(self._spec, entry, backfill)

@@ -1,4 +1,4 @@
-"""Queries that ended for a reason that may pass, and begin again after a while."""
+"""Queries that ended with a retriable error, and wait for their retry."""
 
 import time
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from penstock.runtime.query.table_watch import CHANGED
 
 FIRST_SECS: Final = 0.1
 LONGEST_SECS: Final = 30.0
-"""How long a query waits at most before it begins again."""
+"""The longest wait before a retry."""
 
 MOST_IN_DRAIN: Final = 3
-"""How many times in a row a query that reads what is there to its end (`--once`) begins again."""
+"""How many retries in a row a query of `--once` has."""
 _PASSING_IN_DRAIN: Final = ("worker-lost", CHANGED)
 
 
@@ -26,7 +26,7 @@ class _PendingRetry:
 
 
 class Retries:
-    """Every time in vain doubles the wait; a batch that was committed in between begins the count anew."""
+    """Each failed retry doubles the wait; a committed batch resets it."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, _PendingRetry] = {}
@@ -36,7 +36,7 @@ class Retries:
         return len(self._waiting)
 
     def can_add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool) -> bool:
-        """Whether a query may begin again after this failure.
+        """Whether a query may be retried after this failure.
 
         A query that comes to an end (`drain`) leaves services that are gone to whoever started it, who is told so at
         once. A Python worker that was lost says nothing of the next one, and a lookup table that changed can be read.
@@ -46,7 +46,7 @@ class Retries:
         return failure.code in _PASSING_IN_DRAIN and self._next_try(spec, batches) <= MOST_IN_DRAIN
 
     def add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool = False) -> tuple[int, float]:
-        """Put off a query that has committed so many batches by now. Which attempt is next, and in how many seconds."""
+        """Schedule a retry of a query with so many committed batches. Returns the attempt and the wait in seconds."""
         tries = self._next_try(spec, batches)
         self._tries[spec.name] = batches, tries
         wait_secs = min(FIRST_SECS * 2 ** min(tries - 1, 20), LONGEST_SECS)
@@ -58,18 +58,18 @@ class Retries:
         return tries + 1 if before == batches else 1
 
     def pop_due(self) -> list[tuple[QuerySpec, bool]]:
-        """Those that have waited long enough, and whether they come to an end. They do not wait any more."""
+        """Take the queries whose wait is over, and whether they end by themselves."""
         found = [waiting for waiting in self._waiting.values() if waiting.due <= time.monotonic()]
         for waiting in found:
             del self._waiting[waiting.spec.name]
         return [(waiting.spec, waiting.drain) for waiting in found]
 
     def failures(self) -> dict[str, PenstockError]:
-        """Why those that wait do so, by name."""
+        """The failures of waiting queries, by name."""
         return {name: waiting.failure for name, waiting in self._waiting.items()}
 
     def clear(self) -> list[str]:
-        """Forget those that wait; their names."""
+        """Forget waiting queries; returns their names."""
         names = list(self._waiting)
         self._waiting.clear()
         return names

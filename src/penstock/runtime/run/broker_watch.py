@@ -31,7 +31,7 @@ class BrokerWatch:
             threading.Thread(target=self._watch, args=(broker,), name="broker", daemon=True).start()
 
     def close(self) -> None:
-        """Nobody waits for it: a broker may be slow to answer."""
+        """Stop asking. A broker may be slow, so the thread is not waited for."""
         self._closing.set()
 
     def _watch(self, broker: Broker) -> None:

@@ -1,4 +1,4 @@
-"""How far a query is that comes to an end: of what it has to read, the part that is read.
+"""Completion of a query that ends by itself: the part of its input that is read.
 
 Batches that are done and the one under way are measured by what their offsets lie apart: records of a topic, keys of a
 table, bytes of files. Inside a batch, what tasks have read so far is counted, or at least those that are done.
@@ -11,21 +11,20 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.batch import PartRead
 from penstock.runtime.checkpoint.layout import batch_parts, last_number
-from penstock.runtime.spark.errors import SPARK_ERRORS
+from penstock.spark_internals.task_progress import running_stages
 
 PAUSE_SECS: Final = 0.5
 LEAST: Final = 0.02
-"""How much must be read before anybody says how long the rest takes."""
+"""The part that must be read before the rest is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionEstimate:
-    """The part that is read, from 0 to 1; how many rows of the batch under way that were; how long the rest takes."""
+    """The part that is read, from 0 to 1, the rows read of the batch under way, and how long the rest takes."""
 
     part: float
     rows: int
@@ -34,7 +33,7 @@ class CompletionEstimate:
 
 @dataclass(slots=True)
 class CompletionTracker:
-    """Looks at one query, now and then. `total` is how much there is, if a source knows more than Spark has planned."""
+    """Estimates the completion of one query. `total` is its whole input, if a source knows that."""
 
     checkpoint: Path
     total: int | None = None
@@ -50,7 +49,7 @@ class CompletionTracker:
         self._first = 0 if committed is None else committed + 1
 
     def estimate_completion(self, query: StreamingQuery) -> CompletionEstimate | None:
-        """How far it is; None if that is not known, or was asked a moment ago."""
+        """The estimate; None if it is unknown or was made a moment ago."""
         if time.monotonic() < self._due:
             return None
         self._due = time.monotonic() + PAUSE_SECS
@@ -71,7 +70,7 @@ class CompletionTracker:
         return CompletionEstimate(self._furthest, 0 if committed == begun else work.rows, left)
 
     def _batch_progress(self, batch: int, work: "_TaskProgress") -> float:
-        """How much of a batch is read. Its tasks may be few, and columns may be read without the others beside them."""
+        """How much of a batch is read. Tasks may be few, and files may be read column by column."""
         of_files = any(part.files for part in batch_parts(self.checkpoint, batch).values())
         read = work.bytes if of_files else work.rows
         return min(max(read, self._size(batch) * work.tasks), self._size(batch))
@@ -84,7 +83,7 @@ class CompletionTracker:
 
 @dataclass(frozen=True, slots=True)
 class _TaskProgress:
-    """What Spark does for a query now: the part of its tasks that is done, and what they have read."""
+    """The running tasks of a query: the part that is done, and what they have read."""
 
     tasks: float = 0.0
     rows: int = 0
@@ -92,7 +91,7 @@ class _TaskProgress:
 
 
 def part_size(part: PartRead) -> int:
-    """How much a reader has read, or is to read: bytes of files, or what its positions lie apart."""
+    """The size of what a reader reads: bytes of files, or the distance between its offsets."""
     if part.files:
         return sum(_bytes(address) for address in part.files)
     return max(0, _position_sum(_position(part.after)) - _position_sum(_position(part.before)))
@@ -113,7 +112,7 @@ def _position(text: str | None) -> Any:
 
 
 def _position_sum(position: Any) -> int:
-    """All numbers of a position together."""
+    """The sum of all numbers in a position."""
     match position:
         case {"rows": int() as rows}:
             return rows
@@ -127,23 +126,8 @@ def _position_sum(position: Any) -> int:
 
 
 def _task_progress(group: str) -> _TaskProgress:
-    context: Any = SparkContext._active_spark_context
-    try:
-        tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
-        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
-        stages = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
-        found = [store.lastStageAttempt(stage) for stage in stages]
-        tasks = sum(stage.numTasks() for stage in found)
-        done = sum(stage.numCompleteTasks() for stage in found)
-        rows, read = (max((of(stage) for stage in found), default=0) for of in (_rows, _bytes_read))
-        return _TaskProgress(done / tasks if tasks else 0.0, rows, read)
-    except SPARK_ERRORS:  # a stage that is not there yet
-        return _TaskProgress()
-
-
-def _rows(stage: Any) -> int:
-    return int(stage.inputRecords())
-
-
-def _bytes_read(stage: Any) -> int:
-    return int(stage.inputBytes())
+    stages = running_stages(group)
+    tasks = sum(stage.tasks for stage in stages)
+    done = sum(stage.done for stage in stages)
+    rows = max((stage.rows for stage in stages), default=0)
+    return _TaskProgress(done / tasks if tasks else 0.0, rows, max((stage.bytes for stage in stages), default=0))

@@ -15,9 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.clients.int256.columns import int256_to_texts
-from penstock.connectors.contract import Sink, Source, StreamSink
+from penstock.connectors.contract import Sink, SourceCapabilities, StreamSink
 from penstock.errors import PenstockError, QueryFailed
-from penstock.manifest.model import Every, Input, QueryOutput, QuerySpec, RealTime
+from penstock.manifest.model import Every, QueryOutput, QuerySpec, RealTime
 from penstock.plan.deployed.place import ProjectPlace
 from penstock.runtime.checkpoint.layout import reached_ms, reader_offset, state_partitions, unfinished_batch
 from penstock.runtime.checkpoint.state_schema import begin_state
@@ -29,6 +29,7 @@ from penstock.runtime.delivery.fan_out import fan_out_stream
 from penstock.runtime.delivery.post_commit_scan import PostCommitScan
 from penstock.runtime.delivery.progress import ProgressBoard
 from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.inputs import QueryInput
 from penstock.runtime.query.lookup_tables import check_tables
 from penstock.runtime.query.table_watch import TableWatch
 from penstock.runtime.query.watermark_heartbeat import IdleWatch
@@ -36,13 +37,15 @@ from penstock.runtime.run.backfill import BackfillPhases
 from penstock.runtime.run.completion import CompletionTracker
 from penstock.runtime.run.listener import QueryListener, last_committed_batch
 from penstock.runtime.run.resources import RunResources
-from penstock.runtime.spark.analysis_errors import attribute_errors
-from penstock.runtime.spark.errors import is_input_error, is_row_error
-from penstock.runtime.spark.list_once import list_once
+from penstock.runtime.spark.errors import failure_of, is_input_error, is_row_error
+from penstock.runtime.spark.process import is_spark_gone, spark_lost_error
+from penstock.spark_internals.errors import SPARK_ERRORS
+from penstock.spark_internals.running_query import list_once
 
 _KEPT: Final = "kept"
 """Where in a checkpoint sources keep what they must remember."""
 Shape: TypeAlias = Literal["batches", "observed", "bare"]
+DrainPolicy: TypeAlias = Literal["auto", "drain", "fast"]
 _AHEAD: Final = {
     "asyncProgressTrackingEnabled": "true",
     # Notes of every batch, in order: with gaps between them, the checkpoint would be for this way to run alone.
@@ -69,35 +72,46 @@ class LiveQuery:
     phases: BackfillPhases
     extent: CompletionTracker | None
     """How far it is, if it comes to an end."""
-    sources: Sequence[Source]
+    inputs: Sequence[QueryInput]
     tables: TableWatch
 
     @property
     def has_enough(self) -> bool:
-        """Whether an output has seen as many rows as it was to see."""
+        """Whether an output has as many rows as were asked for."""
         return any(self.board.committed_rows(self.spec.name, node) >= most for node, most in self.most_rows.items())
 
     @property
     def is_lost(self) -> bool:
-        """Whether it must end although Spark would go on: what it left out cannot be kept."""
+        """Whether it must end although Spark would go on: its dead letters cannot be stored."""
         return self.afterwards is not None and bool(self.failures)
 
     @property
     def restart_reason(self) -> QueryFailed | None:
         """Why it should end and begin again: something can be read by now that could not when it began."""
-        why = next((said for source in self.sources if (said := source.restart_reason) is not None), None)
-        return self.tables.poll() if why is None else QueryFailed("query-failed", why, retriable=True)
+        snapshots = [each.request.snapshot for each in self.inputs if not each.entry.static]
+        reasons = (found.restart_reason for found in snapshots if found is not None)
+        return next(filter(None, reasons), None) or self.tables.poll()
 
     @property
     def is_real_time(self) -> bool:
         """Whether its batches last long, while rows go through them one by one."""
         return isinstance(self.spec.trigger, RealTime) and self.shape == "observed" and not self.ends
 
-    def stop(self, until: float | None = None) -> None:
-        """End it, unless it has ended, and wait until everything is heard of what it did.
+    def is_waited_for(self, policy: DrainPolicy) -> bool:
+        """Whether a stop lets it finish its batch. A query that ends by itself always may."""
+        match policy:
+            case "auto":
+                return not self.is_real_time
+            case "drain":
+                return True
+            case "fast":
+                return self.ends
 
-        A batch that is under way is thrown away and done again next time. What it left out is kept `until` a moment of
-        the monotonic clock.
+    def stop(self, until: float | None = None) -> None:
+        """End it, unless it has ended, and wait until its last batch is reported.
+
+        A batch that is under way is dropped, and retried at the next start. Dead letters are collected `until` a moment
+        of the monotonic clock.
         """
         self.query.stop()
         if (batch := last_committed_batch(self.query)) is not None:
@@ -107,7 +121,7 @@ class LiveQuery:
 
 
 class Launcher:
-    """Starts the queries of a run. It remembers which of them had rows that could not be used."""
+    """Starts the queries of a run, in batches where rows could not be used before."""
 
     def __init__(self, frames: Frames, outside: RunResources, place: ProjectPlace, board: ProgressBoard) -> None:
         self._frames = frames
@@ -127,27 +141,37 @@ class Launcher:
         return True
 
     def launch(self, whole: QuerySpec, *, drain: bool) -> LiveQuery | None:
-        """Start a query; None if there is nothing left that it was to read."""
+        """Start a query; None if there is nothing left that it was to read.
+
+        The scan of what an earlier run has committed may need schemas that nobody has asked for yet.
+        """
+        while True:
+            try:
+                return self._launch(whole, drain=drain)
+            except (*SPARK_ERRORS, ConnectionError) as error:
+                if is_spark_gone(error) or not isinstance(error, SPARK_ERRORS):
+                    raise spark_lost_error() from error
+                if not self._outside.resolve_schema(error):
+                    raise failure_of(error) from error
+
+    def _launch(self, whole: QuerySpec, *, drain: bool) -> LiveQuery | None:
         checkpoint = self._place.checkpoint(whole.name).absolute()
         phases = BackfillPhases(whole, checkpoint, self._frames, self._outside)
         if phases.finished:
             return None
         spec = self._outside.resume_query(phases.current_query(), whole, checkpoint)
         kept = [checkpoint / _KEPT / entry.name for entry in spec.inputs]
-        sources = [source.with_directory(at) for source, at in zip(self._frames.sources(spec), kept, strict=True)]
-        streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
-        ends = drain or phases.is_backfilling or all(source.bounded for source in streams_of)
-        poll_ms = min(source.poll_ms for source in streams_of)
+        inputs = [each.in_directory(at) for each, at in zip(self._frames.inputs(spec), kept, strict=True)]
+        streams_of = [each.source.capabilities for each in inputs if not each.entry.static]
+        ends = drain or phases.is_backfilling or all(stream.bounded for stream in streams_of)
+        poll_ms = min(stream.poll_ms for stream in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
         again = unfinished_batch(checkpoint) is not None
-        tables = TableWatch(spec, sources)
-        sources = [
-            _snapshot_source(entry, source, session, again) for entry, source in zip(spec.inputs, sources, strict=True)
-        ]
-        check_tables(spec, sources, self._frames.session, self._outside.warn_once)
-        streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
+        tables = TableWatch(inputs)
+        inputs = [each.at_snapshot(session, again=again) for each in inputs]
+        check_tables(spec, inputs, self._frames.session, self._outside.warn_once)
         keeping = DeadLetterCollector(
-            spec, sources, self._frames, self._board, dead_letter_store(spec, self._outside.errors)
+            spec, inputs, self._frames, self._board, dead_letter_store(spec, self._outside.errors)
         )
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()
         afterwards = PostCommitScan(keeping, self._outside.earliest_offsets, checkpoint, failures)
@@ -184,29 +208,29 @@ class Launcher:
         idle = None if drain else IdleWatch(spec, self._place.heartbeat_directory(spec.name), reached_ms(checkpoint))
         left = afterwards if shape == "observed" else None
         most = self._row_limits(spec)
-        extent = CompletionTracker(checkpoint, _backlog_size(spec, sources, checkpoint)) if ends else None
+        extent = CompletionTracker(checkpoint, _backlog_size(inputs, checkpoint)) if ends else None
         query = writer.start()
-        list_once(query, () if ends else _list_once_readers(spec, sources))
-        about = (idle, drain, ends, shape, self._board, left, most, phases, extent, streams_of, tables)
+        list_once(query, () if ends else _list_once_readers(inputs))
+        about = (idle, drain, ends, shape, self._board, left, most, phases, extent, inputs, tables)
         return LiveQuery(whole, query, failures, *about)
 
-    def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
+    def _shape(self, spec: QuerySpec, streams: Sequence[SourceCapabilities]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
         looks_up = any(entry.static for entry in spec.inputs)  # its tables are compared before each batch
         if looks_up or not plain or spec.timed or spec.name in self._careful:
             return "batches"
         sink = self._sink(spec.outputs[0])
-        if not isinstance(sink, StreamSink) or sink.compaction_key:
+        if not isinstance(sink, StreamSink) or sink.capabilities.compaction_key:
             return "batches"
-        if sink.repeatable and not spec.checks:
+        if sink.capabilities.repeatable and not spec.checks:
             return "bare"
-        return "observed" if all(source.has_positions for source in sources) else "batches"
+        return "observed" if all(stream.has_positions for stream in streams) else "batches"
 
     def _open_batches(
         self, keeping: DeadLetterCollector, session: SparkSession, tables: TableWatch, failures: list[PenstockError]
     ) -> DataStreamWriter:
         spec, checkpoint = keeping.spec, self._place.checkpoint(keeping.spec.name).absolute()
-        streams = self._frames.open_inputs(spec, keeping.sources, session)
+        streams = self._frames.open_inputs(spec, keeping.inputs, session)
         whole = fan_out_stream(spec, streams) if spec.fan_out else self._output_rows(spec, session)
         sinks = {output.node: self._sink(output) for output in spec.outputs}
         writing = BatchWriter(spec, sinks, session, checkpoint, self._frames, self._board, keeping, tables, failures)
@@ -221,39 +245,34 @@ class Launcher:
         observed: bool = False,
         realtime: bool = False,
     ) -> DataStreamWriter:
-        self._frames.open_inputs(spec, keeping.sources, session, observed=observed)
+        self._frames.open_inputs(spec, keeping.inputs, session, observed=observed)
         sink = self._sink(spec.outputs[0])
         assert isinstance(sink, StreamSink)
         rows = self._output_rows(spec, session)
-        return sink.write_stream(rows if sink.takes_wide else int256_to_texts(rows), realtime=realtime)
+        return sink.write_stream(rows if sink.capabilities.takes_int256 else int256_to_texts(rows), realtime=realtime)
 
     def _output_rows(self, spec: QuerySpec, session: SparkSession) -> DataFrame:
         return self._frames.run_steps(spec, session)[spec.outputs[0].view]
 
     def _row_limits(self, spec: QuerySpec) -> dict[str, int]:
-        most = {output.node: self._sink(output).most_rows for output in spec.outputs}
+        most = {output.node: self._sink(output).capabilities.most_rows for output in spec.outputs}
         return {node: rows for node, rows in most.items() if rows is not None}
 
     def _sink(self, output: QueryOutput) -> Sink:
         return self._frames.filling.sink(output.sink, output.node)
 
 
-def _snapshot_source(entry: Input, source: Source, session: SparkSession, again: bool) -> Source:
-    with attribute_errors(entry.node):
-        return source.freeze(session, again=again)
-
-
-def _backlog_size(spec: QuerySpec, sources: Sequence[Source], checkpoint: Path) -> int | None:
+def _backlog_size(inputs: Sequence[QueryInput], checkpoint: Path) -> int | None:
     """How much there is to read, as far as sources know more of it than Spark plans for a batch."""
-    streams = [(entry, source) for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
-    known = [source.ahead(reader_offset(checkpoint, entry.name)) for entry, source in streams]
+    streams = [each for each in inputs if not each.entry.static]
+    known = [each.source.backlog(reader_offset(checkpoint, each.entry.name)) for each in streams]
     return sum(amount or 0 for amount in known) or None
 
 
-def _list_once_readers(spec: QuerySpec, sources: Sequence[Source]) -> list[str]:
+def _list_once_readers(inputs: Sequence[QueryInput]) -> list[str]:
     """The readers that read the files of one moment."""
-    streams = [(entry, source) for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
-    return [entry.name for entry, source in streams if source.bounded and source.has_files]
+    streams = [(each.entry, each.source.capabilities) for each in inputs if not each.entry.static]
+    return [entry.name for entry, facts in streams if facts.bounded and facts.has_files]
 
 
 def _is_whole(output: QueryOutput) -> bool:

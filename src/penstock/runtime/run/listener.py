@@ -1,15 +1,7 @@
-"""What Spark tells of the batches of a query, as they are committed.
+"""What Spark reports of the batches of a query, as they are committed."""
 
-PySpark would ask Spark for every number of it by itself, which costs a tenth of a core at five batches a second. All of
-it in one text costs nothing.
-"""
-
-import json
 from collections.abc import Callable
-from functools import cached_property
-from typing import Any, ClassVar
 
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -17,6 +9,7 @@ from penstock.runtime.checkpoint.offset_commit import Positions, flatten_positio
 from penstock.runtime.checkpoint.state_stats import StateNotes
 from penstock.runtime.delivery.committed_batch import CommittedBatch
 from penstock.runtime.delivery.progress import ProgressBoard
+from penstock.spark_internals.running_query import listen, recent_progress
 
 
 def last_committed_batch(query: StreamingQuery) -> int | None:
@@ -24,8 +17,8 @@ def last_committed_batch(query: StreamingQuery) -> int | None:
 
     An idle query notes the batch that is next among its progress, and no listener hears of that.
     """
-    told = (json.loads(progress.json()) for progress in reversed(list(query._jsq.recentProgress())))
-    return next((progress["batchId"] for progress in told if "addBatch" in progress["durationMs"]), None)
+    reports = recent_progress(query)
+    return next((report["batchId"] for report in reports if "addBatch" in report["durationMs"]), None)
 
 
 class QueryListener:
@@ -48,55 +41,24 @@ class QueryListener:
         self._board = board
         self._query = query
         self._notes = notes
-        self._tell = tell
+        self._publish_offsets = tell
         self._counts = counts
-        self._committed_offsets = committed
+        self._on_commit = committed
 
     def listen(self, session: SparkSession) -> None:
-        session.streams.addListener(self)  # type: ignore[arg-type]  # it only asks for `_jlistener`
+        listen(session, lambda report: self.note_batch(CommittedBatch.from_json(report)), self._note_idle)
 
     def note_batch(self, batch: CommittedBatch) -> None:
         self._notes.add(batch.batch_id, batch.operators, batch.cells)
-        if self._committed_offsets is not None:
-            self._committed_offsets(batch)
+        if self._on_commit is not None:
+            self._on_commit(batch)
         if self._counts:
             self._board.count_written(self._query, batch.rows_out, batch_id=batch.batch_id)
         self._board.commit_batch(
             self._query, batch.batch_id, batch.rows_in, batch.batch_ms, batch.rows_per_second, batch.late
         )
-        if self._tell is not None:
-            self._tell(lowest_positions(map(flatten_positions, batch.ends)))
+        if self._publish_offsets is not None:
+            self._publish_offsets(lowest_positions(map(flatten_positions, batch.ends)))
 
     def _note_idle(self) -> None:
         self._board.note_idle(self._query)
-
-    @cached_property
-    def _jlistener(self) -> Any:
-        """What PySpark gives to Spark."""
-        jvm: Any = SparkContext._jvm
-        return jvm.PythonStreamingQueryListenerWrapper(_JavaListener(self.note_batch, self._note_idle))
-
-
-class _JavaListener:
-    """What Spark calls."""
-
-    def __init__(self, heard: Callable[[CommittedBatch], None], idle: Callable[[], None]) -> None:
-        self._heard = heard
-        self._note_idle = idle
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        pass
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._heard(CommittedBatch.from_json(event.progress().json()))
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._note_idle()
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        pass
-
-    class Java:
-        """Py4J looks here for what the class is in Java."""
-
-        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]

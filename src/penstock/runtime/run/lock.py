@@ -1,4 +1,4 @@
-"""One runner per project, and one who replays its dead letters.
+"""Locks: one runner per project, and one replay of its dead letters.
 
 The locks are the operating system's. Spark's process inherits them: a lock is free when both our process and Spark's
 are gone, so that a JVM which outlives a killed runner keeps a second writer out.

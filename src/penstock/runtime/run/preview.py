@@ -14,11 +14,14 @@ from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.int256.columns import int256_to_texts
 from penstock.errors import PlanRefused, ServiceError
-from penstock.manifest.model import Manifest, QuerySpec
+from penstock.manifest.model import Manifest, Pushdown, QuerySpec
 from penstock.project.yaml.variables import Environ
-from penstock.runtime.query.dataframes import Frames, prepare_input
+from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.input_rows import prepare_input
 from penstock.runtime.query.resolve_config import ConfigResolver
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
+from penstock.runtime.run.resources import resolve_schema
+from penstock.runtime.spark.errors import failure_of
+from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 
@@ -41,16 +44,13 @@ def peek(
                 return []  # a model that has not written anything yet
             raise
         except SPARK_ERRORS as error:
-            if not clusters.resolve_schema(str(error)):
+            if not resolve_schema(clusters, error):
                 raise failure_of(error).with_context(f"showing `{node_id}`") from error
 
 
 def _rows(manifest: Manifest, node_id: str, frames: Frames, spark: SparkSession, limit: int) -> list[dict[str, Any]]:
-    if node_id in manifest.streams:
-        frame = frames.node_source(node_id).peek(spark)
-    else:
-        frame = _compute_view(manifest, node_id, frames)
-    frame = int256_to_texts(frame)
+    known = node_id in manifest.streams
+    frame = int256_to_texts(frames.peek_node(node_id) if known else _compute_view(manifest, node_id, frames))
     rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
     return [_restore_decimals(json.loads(row["row"], parse_float=Decimal), frame.schema) for row in rows]
 
@@ -79,8 +79,9 @@ def _compute_view(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame
         text = f"no query reads `{node_id}`, so it has no rows"
         raise PlanRefused("unknown-node", text, hint="write a model that reads it")
     session = frames.session()
-    for entry, source in zip(query.inputs, frames.sources(query), strict=True):
-        rows = prepare_input(source.peek(session), entry)
+    for each in frames.inputs(query):
+        entry = each.entry
+        rows = prepare_input(each.open_table(session), entry)
         rows.createOrReplaceTempView(quote_spark_identifier(entry.view))
     needed = _steps_up_to(query, node_id)
     return frames.run_steps(needed, session)[node_id]
@@ -88,4 +89,4 @@ def _compute_view(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame
 
 def _steps_up_to(query: QuerySpec, node_id: str) -> QuerySpec:
     last = next(place for place, step in enumerate(query.steps) if step.view == node_id)
-    return query.model_copy(update={"steps": query.steps[: last + 1]})
+    return query.model_copy(update={"steps": query.steps[: last + 1], "pushdown": Pushdown()})

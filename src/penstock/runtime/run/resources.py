@@ -1,4 +1,4 @@
-"""The systems around the queries of a run: where topics are, who is told how far they are read, who knows schemas."""
+"""The systems that the queries of a run read and write: offsets, topics, schemas, and where dead letters go."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
@@ -7,21 +7,18 @@ from pathlib import Path
 from typing import Any, Self
 
 from penstock.clients.clickhouse.offset_table import next_offsets
+from penstock.clients.clickhouse.settings_server import source_server
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin, TopicState
 from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.registry.schema_cache import SchemaArrived
 from penstock.connectors.hybrid import OffsetTable
-from penstock.errors import QueryFailed, ServiceError
+from penstock.errors import QueryFailed
 from penstock.manifest.model import Backfill, Input, QuerySpec
-from penstock.manifest.resources import ConnectorSpec, GatewayRule, SchemaSpec, TopicSpec
 from penstock.plan.deployed.consumer_groups import ChosenGroups, groups
 from penstock.plan.deployed.offsets import OffsetStore, reader_of, readers
 from penstock.plan.deployed.place import ProjectPlace
 from penstock.plan.deployed.stores import StateStore
-from penstock.plan.systems.gateway import interceptors, own_interceptors, registry_of
-from penstock.plan.systems.kafka_connect import resolve_settings
-from penstock.plan.systems.schemas import schema_text
-from penstock.plan.systems.topics import wanted_config
 from penstock.project.yaml.variables import Environ, resolve_variables
 from penstock.runtime.checkpoint.layout import last_number, last_offsets, start_offset
 from penstock.runtime.checkpoint.offset_commit import (
@@ -33,6 +30,7 @@ from penstock.runtime.checkpoint.offset_commit import (
 )
 from penstock.runtime.checkpoint.topic_ids import note_ids, noted_ids, recreated_topics, topics_of
 from penstock.runtime.dead_letters.store import DeadLetterStore, DirectoryDeadLetters, KafkaDeadLetters
+from penstock.runtime.spark.errors import unknown_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class RunResources:
         store: StateStore | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """With a `store`, offsets are kept there too. `say` is for what nobody would hear of otherwise."""
+        """With a `store`, offsets are kept there too. `say` takes warnings."""
         self._clusters = clusters
         self._place = place
         self._environ = environ
@@ -72,10 +70,10 @@ class RunResources:
         self._groups = ChosenGroups(clusters, place)
         self._say = say
         self._warned: set[str] = set()
-        self._tellers: dict[str, OffsetCommitter] = {}
+        self._committers: dict[str, OffsetCommitter] = {}
 
     def warn_once(self, text: str) -> None:
-        """Tell whoever runs it something that they should know, unless this run has."""
+        """Give a warning once in a run."""
         if text not in self._warned:
             self._warned.add(text)
             self._say(text)
@@ -90,61 +88,8 @@ class RunResources:
         sink, owner = self._clusters.sink, self._place.namespace
         return DirectoryDeadLetters(self._place.topics, owner) if sink is None else KafkaDeadLetters(sink, owner)
 
-    def create_topic(self, topic: TopicSpec) -> None:
-        if topic.on_kafka:
-            partitions, replication_factor = topic.partitions or -1, topic.replication_factor or -1
-            self._admin.create(topic.name, partitions, replication_factor, wanted_config(topic))
-            return
-        directory = self._place.topics / topic.name
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ServiceError("not-writable", f"cannot make {directory}: {error.strerror}") from error
-
-    def change_topic(self, topic: TopicSpec, partitions: int | None, config: Mapping[str, str]) -> None:
-        if partitions is not None:
-            self._admin.add_partitions(topic.name, partitions)
-        if config:
-            self._admin.set_config(topic.name, config)
-
-    def put_schema(self, schema: SchemaSpec) -> None:
-        """Make a schema the newest of its subject, and say which changes of it are allowed."""
-        assert self._clusters.source is not None
-        book = self._clusters.source.schemas
-        assert book is not None
-        if schema.compatibility is not None:
-            book.registry.set_compatibility(schema.subject, schema.compatibility)
-        book.register(schema.subject, schema_text(schema), schema.schema_type)
-
-    def put_connector(self, connector: ConnectorSpec) -> None:
-        """Make a connector, or change it. Its secrets are filled in here, and kept nowhere."""
-        self._clusters.connect[str(connector.cluster)].put(connector.name, resolve_settings(connector, self._environ))
-
-    def restart_connector(self, connector: ConnectorSpec) -> None:
-        self._clusters.connect[str(connector.cluster)].restart(connector.name)
-
-    def delete_connector(self, name: str, cluster: str) -> None:
-        """Take a connector away that was made for the project. A cluster that nobody names any more is left alone."""
-        if cluster in self._clusters.connect:
-            self._clusters.connect[cluster].delete(name)
-
-    def put_virtual_topic(self, rule: GatewayRule) -> None:
-        """Make a virtual topic, or change it, and take away what it no longer has."""
-        gateway = self._clusters.gateway
-        assert gateway is not None
-        wanted = interceptors(rule, registry_of(self._clusters))
-        gateway.put(rule.virtual_topic, rule.physical_topic, wanted)
-        stale = [name for name in own_interceptors(rule.virtual_topic) if name not in wanted]
-        if stale:
-            gateway.delete(gateway.cluster, None, stale)
-
-    def delete_virtual_topic(self, name: str, cluster: str) -> None:
-        """Take a virtual topic away that was made for the project. A gateway that nobody names any more is left."""
-        if self._clusters.gateway is not None:
-            self._clusters.gateway.delete(cluster, name, list(own_interceptors(name)))
-
     def offset_listener(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
-        """How a query that reads Kafka tells how far it is."""
+        """What publishes the offsets of a query that reads Kafka; None for other queries."""
         source = self._clusters.source
         if source is None or not topics_of(spec):
             return None
@@ -161,9 +106,9 @@ class RunResources:
         return tell
 
     def _committer(self, name: str, commit: Callable[[str, Positions], None]) -> OffsetCommitter:
-        if name not in self._tellers:
-            self._tellers[name] = OffsetCommitter(commit, self._say)
-        return self._tellers[name]
+        if name not in self._committers:
+            self._committers[name] = OffsetCommitter(commit, self._say)
+        return self._committers[name]
 
     def _commit(self, group: str, positions: Positions) -> None:
         self._source_admin.commit(group, positions)
@@ -199,11 +144,11 @@ class RunResources:
         return [broker for broker in brokers if broker.topics]
 
     def earliest_offsets(self, topics: Iterable[str]) -> Positions:
-        """Where what topics still hold begins, of the Kafka that is read."""
+        """The earliest offsets of topics of the Kafka that is read."""
         return self._source_admin.ends(topics, earliest=True)
 
     def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
-        """Refuse to go on where records are gone that a query has not read: it would pass over them without a word."""
+        """Refuse to resume where records are gone that a query has not read: they would be skipped without notice."""
         source = self._clusters.source
         if source is None or not topics_of(spec):
             return
@@ -249,13 +194,13 @@ class RunResources:
     def start_offsets(self, entry: Input, backfill: Backfill) -> dict[int, int]:
         """Where a topic is to be read from, by partition, after the phases before it.
 
-        Nothing where that is all one, or is not to be asked: a job never comes to the topic.
+        Empty where the start is free, or for a job, which never reads the topic.
         """
         told = {} if backfill.offset_table is None else self._table_offsets(backfill.offset_table)
         return told if backfill.is_all else {**self._configured_offsets(entry), **told}
 
     def _configured_offsets(self, entry: Input) -> dict[int, int]:
-        """Where a source itself says that its topic begins, by partition; nothing for the first records there are."""
+        """The start that a source configures, by partition; empty for the earliest records."""
         source = resolve_variables(dict(entry.source), self._environ)[0]
         given, topic = source.get("starting_offsets", "earliest"), str(source["topic"])
         if isinstance(given, dict):
@@ -268,10 +213,9 @@ class RunResources:
         return {number: at for (_, number), at in places.items()}
 
     def _table_offsets(self, written: Mapping[str, Any]) -> dict[int, int]:
-        """What a table says of how far the phases go."""
-        assert self._clusters.clickhouse_source is not None
+        """The offsets behind the phases, from a table."""
         table = OffsetTable.model_validate(resolve_variables(dict(written), self._environ)[0])
-        return next_offsets(self._clusters.clickhouse_source.server, table.model_dump())
+        return next_offsets(source_server(self._clusters.settings).server, table.model_dump())
 
     def check_start_offsets(self, spec: QuerySpec, checkpoint: Path, topic: str, begins: Mapping[int, int]) -> None:
         """Refuse to begin where records are gone that were to be read."""
@@ -279,7 +223,7 @@ class RunResources:
         self._check_offsets(spec, checkpoint, wanted, f"`--allow-rebuild {spec.name}` reads everything again")
 
     def resume_query(self, spec: QuerySpec, whole: QuerySpec, checkpoint: Path) -> QuerySpec:
-        """The query, which goes on by the offsets that were kept if it has no checkpoint.
+        """The query, which resumes by the stored offsets if it has no checkpoint.
 
         Inputs of the `whole` that read something before their topic know where that begins.
         """
@@ -305,7 +249,7 @@ class RunResources:
         return {**({} if in_store else self._configured_offsets(entry)), **kept[entry.topic]}
 
     def resume_offsets(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> dict[int, int]:
-        """Where an input goes on that has read all its phases and some of its topic, by what was kept; nothing else."""
+        """Stored offsets of an input that has read all its phases and some of its topic; empty otherwise."""
         if self._offsets is None or spec.stateful:
             return {}
         done = self._offsets.phases().get(reader_of(spec, entry), frozenset())
@@ -313,7 +257,7 @@ class RunResources:
         return self._offsets.of(reader_of(spec, entry), str(entry.topic)) if is_done else {}
 
     def note_phases(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> None:
-        """Keep that an input has read all its phases."""
+        """Store that an input has read all its phases."""
         if self._offsets is not None:
             self._offsets.put_phases(reader_of(spec, entry), [phase.name for phase in backfill.phases])
 
@@ -324,7 +268,7 @@ class RunResources:
                 self._offsets.forget(reader)
 
     def _stored_offsets(self, spec: QuerySpec) -> dict[str, dict[int, int]]:
-        """How far a query has read topics by what was kept, by topic and partition: in the store, else in a group."""
+        """Stored offsets of a query, by topic and partition: of the store, else of a consumer group."""
         if self._offsets is None or spec.stateful:
             return {}
         groups, told = self._groups.of(spec), list[tuple[str, dict[int, int]]]()
@@ -336,8 +280,8 @@ class RunResources:
             found.setdefault(topic, {})[number] = at
         return found
 
-    def resolve_schema(self, failure: str) -> bool:
-        return self._clusters.resolve_schema(failure)
+    def resolve_schema(self, failure: Exception) -> bool:
+        return resolve_schema(self._clusters, failure)
 
     def ask_for_schemas(self) -> None:
         """Ask again for schemas that the registry did not have."""
@@ -345,12 +289,12 @@ class RunResources:
             self._clusters.source.schemas.refresh_missing()
 
     def close(self) -> None:
-        for teller in self._tellers.values():
-            teller.close()
-        self._tellers.clear()
+        for committer in self._committers.values():
+            committer.close()
+        self._committers.clear()
 
-    @cached_property
-    def _admin(self) -> KafkaAdmin:
-        """Of the Kafka that holds the topics that are written."""
-        assert self._clusters.sink is not None
-        return KafkaAdmin(self._clusters.sink.kafka)
+
+def resolve_schema(clusters: Clusters, failure: Exception) -> bool:
+    """Whether a query failed for lack of a schema that is known, or known to be missing, from here on."""
+    number = unknown_schema(failure)
+    return isinstance(failure, SchemaArrived) or (number is not None and clusters.resolve_schema(number))

@@ -52,7 +52,9 @@ from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.run.resources import RunResources
 from penstock.runtime.run.supervisor import Run
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
+from penstock.runtime.run.system_changes import SystemChanges
+from penstock.runtime.spark.errors import failure_of
+from penstock.spark_internals.errors import SPARK_ERRORS
 
 
 def start(
@@ -66,10 +68,10 @@ def start(
     clusters: Clusters = EMBEDDED,
     say: Callable[[str], None] = lambda _: None,
 ) -> Run:
-    """Take the steps that come before the queries; `run_once` and `run_on` then start those.
+    """Take the steps that come before the queries; `run_once` and `run_until_stopped` then start those.
 
     `environ` has the values of variables that the manifest refers to; `clusters` the systems that hold its topics. With
-    `now_ms`, the clock stands at that time. `say` hears of what goes wrong beside the queries.
+    `now_ms`, the clock stands at that time. `say` takes warnings that are not about queries.
     """
     if plan.refusals:
         raise PlanRefused.from_refusals(plan.refusals)
@@ -78,14 +80,21 @@ def start(
     outside = RunResources(clusters, place, environ, kept, say)
     filling = ConfigResolver(place.root, environ, clusters)
     frames = Frames(plan.manifest, place.root, spark, filling, now_ms, place.heartbeat_directory)
-    _prepare(plan, frames, outside, place, store)
+    _prepare(plan, frames, outside, SystemChanges(clusters, place, environ), place, store)
     for query in plan.queries:
         record_places(store, place, query.name, resolve_locations(query, environ))
     return Run(plan, frames, outside, place, store, board)
 
 
-def _prepare(plan: Plan, frames: Frames, outside: RunResources, place: ProjectPlace, store: StateStore) -> None:
-    """Everything that must be so before the first query starts."""
+def _prepare(
+    plan: Plan,
+    frames: Frames,
+    outside: RunResources,
+    changes: SystemChanges,
+    place: ProjectPlace,
+    store: StateStore,
+) -> None:
+    """Take every step of a plan that comes before the first query starts."""
     for query in plan.queries:
         if query.asks:
             _check_models(query, frames)
@@ -98,11 +107,11 @@ def _prepare(plan: Plan, frames: Frames, outside: RunResources, place: ProjectPl
             case CarryQuery(rename):
                 record_rename(store, place, rename)
             case PutSchema(schema):
-                outside.put_schema(schema)
+                changes.put_schema(schema)
             case CreateTopic(topic):
-                outside.create_topic(topic)
+                changes.create_topic(topic)
             case ChangeTopic(topic, partitions, config):
-                outside.change_topic(topic, partitions, config)
+                changes.change_topic(topic, partitions, config)
             case RebuildQuery(query):
                 outside.forget_offsets(query)  # may be refused, and then nothing has happened
                 set_aside(place.checkpoint(query.name))
@@ -114,17 +123,17 @@ def _prepare(plan: Plan, frames: Frames, outside: RunResources, place: ProjectPl
                 retire_query(store, place, name)
             case CreateConnector(connector) | ChangeConnector(connector):
                 record_connector(store, place, connector.name, str(connector.cluster))
-                outside.put_connector(connector)
+                changes.put_connector(connector)
             case RestartConnector(connector):
-                outside.restart_connector(connector)
+                changes.restart_connector(connector)
             case DeleteConnector(name, cluster):
-                outside.delete_connector(name, cluster)
+                changes.delete_connector(name, cluster)
                 forget_connector(store, place, name)
             case CreateVirtualTopic(rule, cluster) | ChangeVirtualTopic(rule, cluster):
                 record_virtual_topic(store, place, rule.virtual_topic, cluster)
-                outside.put_virtual_topic(rule)
+                changes.put_virtual_topic(rule)
             case DeleteVirtualTopic(name, cluster):
-                outside.delete_virtual_topic(name, cluster)
+                changes.delete_virtual_topic(name, cluster)
                 forget_virtual_topic(store, place, name)
             case LeaveTopic() | StartQuery() | ResumeQuery() | RestartQuery() | HoldQuery():
                 pass

@@ -3,9 +3,9 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
 
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import QuerySpec
@@ -13,24 +13,25 @@ from penstock.plan.deployed.checkpoint_damage import DAMAGES, find_damage
 from penstock.plan.deployed.place import ProjectPlace
 from penstock.plan.deployed.state import batch_outputs, record_query
 from penstock.plan.deployed.stores import StateStore
-from penstock.plan.query_order import waves
+from penstock.plan.query_order import reads_from, waves
 from penstock.plan.steps import Plan
 from penstock.runtime.dead_letters.masking import mask_failure
 from penstock.runtime.delivery.progress import ProgressBoard
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.run.backoff import Retries
 from penstock.runtime.run.broker_watch import BrokerWatch
-from penstock.runtime.run.launch import Launcher, LiveQuery
+from penstock.runtime.run.launch import DrainPolicy, Launcher, LiveQuery
+from penstock.runtime.run.query_failure import query_failure
 from penstock.runtime.run.resources import RunResources
 from penstock.runtime.run.schema_restart import SchemaRestarts
 from penstock.runtime.run.topic_watch import TopicWatch
-from penstock.runtime.spark.drain import is_at_rest, stop_after_batch
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_lost_records_error, is_write_error
+from penstock.runtime.spark.errors import expect_spark
 from penstock.runtime.spark.process import is_spark_gone, spark_lost_error
+from penstock.spark_internals.errors import SPARK_ERRORS
+from penstock.spark_internals.running_query import is_at_rest, stop_after_batch
 
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
 """How many queries are drained at a time."""
-DrainPolicy: TypeAlias = Literal["auto", "drain", "fast"]
 
 
 class Run:
@@ -57,8 +58,8 @@ class Run:
         self._live: dict[str, LiveQuery] = {}
         self._retries = Retries()
         self._recorded: set[str] = set()
-        self._snapshot_state: set[str] = set()
-        self._renewals = SchemaRestarts()
+        self._started: set[str] = set()
+        self._schema_restarts = SchemaRestarts()
         self.failures: list[PenstockError] = []
         """Why queries failed for good, in that order."""
         self._stopping = threading.Event()
@@ -76,7 +77,7 @@ class Run:
         for wave in waves(self.plan.queries):
             for query in wave:
                 self._wait(idle, failures, until_fewer_than=AT_ONCE)
-                if self._stopping.is_set() or self._reads_from(query, failures):
+                if self._stopping.is_set() or reads_from(self.plan.manifest, query, failures):
                     continue
                 try:
                     self._begin(query, drain=True)
@@ -85,12 +86,6 @@ class Run:
             self._wait(idle, failures)
         if failures:
             raise self.failures[0]
-
-    def _reads_from(self, query: QuerySpec, failures: Collection[str]) -> bool:
-        """Whether a query reads what one of these was to write, by whatever way."""
-        writers = [self.plan.manifest.producer(entry.node) for entry in query.inputs]
-        found = [w for w in writers if w is not None]
-        return any(w.name in failures or self._reads_from(w, failures) for w in found)
 
     def _fail(self, spec: QuerySpec, failure: PenstockError, failures: dict[str, PenstockError] | None = None) -> None:
         """Close the books of a query that failed. It is raised at once where nobody collects failures, unless
@@ -132,7 +127,7 @@ class Run:
             raise self.failures[0]
 
     def stop(self) -> None:
-        """Let `run_once` or `run_on` come to an end. What is under way stays so until `drain` or `close`."""
+        """Make `run_once` or `run_until_stopped` return. Queries run on until `drain` or `close`."""
         self._stopping.set()
 
     def drain(self, idle: Callable[[], None], until: float, policy: DrainPolicy = "auto") -> dict[str, PenstockError]:
@@ -143,14 +138,14 @@ class Run:
         """
         self._until = until
         undone = self._retries.failures()
-        waited_for = {name: live for name, live in self._live.items() if _is_waited_for(live, policy)}
+        waited_for = {name: live for name, live in self._live.items() if live.is_waited_for(policy)}
         failures: dict[str, PenstockError] = {}
         for name, live in waited_for.items():
-            with _expect_spark():
+            with expect_spark():
                 stop_after_batch(live.query)
             self.board.note_stopping(name)
         while waited_for and time.monotonic() < until:
-            with _expect_spark():
+            with expect_spark():
                 rested = [name for name, live in waited_for.items() if is_at_rest(live.query)]
             for name in rested:
                 self._finish_drained(waited_for.pop(name), undone, failures)
@@ -165,7 +160,7 @@ class Run:
         """Close the books of a query that was drained, or failed meanwhile."""
         name = live.spec.name
         del self._live[name]
-        with _expect_spark():
+        with expect_spark():
             live.stop(self._until)
             error = live.query.exception() or next(iter(live.failures), None)
         self._record(live.spec)
@@ -231,9 +226,9 @@ class Run:
             idle()
 
     def _has_ended(self, live: LiveQuery) -> bool:
-        with _expect_spark():
-            ended = live.is_lost or not (live.query.isActive or self._renewals.is_stopping(live))
-            return ended or self._renewals.has_stopped(live)
+        with expect_spark():
+            ended = live.is_lost or not (live.query.isActive or self._schema_restarts.is_stopping(live))
+            return ended or self._schema_restarts.has_stopped(live)
 
     def _record(self, spec: QuerySpec) -> None:
         """Remember a definition once it has proved to run: a batch of it is committed."""
@@ -242,7 +237,7 @@ class Run:
             record_query(self._store, self._place, self.plan.manifest.revision, spec)
 
     def _finish_query(self, live: LiveQuery, failures: dict[str, PenstockError] | None) -> None:
-        with _expect_spark():
+        with expect_spark():
             live.stop()
             error = live.query.exception() or next(iter(live.failures), None)
         if error is None:
@@ -253,31 +248,25 @@ class Run:
                 self.board.end_query(live.spec.name, "finished")
                 return
         try:
-            if error is None or self._outside.resolve_schema(str(error)) or self._launcher.try_fallback(live, error):
+            if error is None or self._outside.resolve_schema(error) or self._launcher.try_fallback(live, error):
                 self._start(live.spec, drain=live.drain)
                 return
             failure = self._failure(live, error)
         except PenstockError as another:
             failure = another
-        if self._retries.can_add(live.spec, self.board.batch_count(live.spec.name), failure, drain=live.drain):
-            self._schedule_retry(live.spec, failure, drain=live.drain)
-        else:
-            self._fail(live.spec, failure, failures)
+        self._retry_or_fail(live.spec, failure, failures, drain=live.drain)
 
     def _failure(self, live: LiveQuery, error: Exception) -> PenstockError:
-        """What ended a query, in our own words where we have some."""
-        if is_lost_records_error(error):
-            try:
-                self._outside.check_positions(live.spec, self._place.checkpoint(live.spec.name))
-            except PenstockError as lost:
-                return lost
-        if live.failures:
-            return live.failures[0]
-        failure = error if isinstance(error, PenstockError) else failure_of(error)
-        if is_write_error(error):
-            kind, _, name = live.spec.outputs[0].node.partition(".")
-            failure.with_context(f"a batch was not written to {kind} `{name}`", node=name)
-        return failure
+        checkpoint = self._place.checkpoint(live.spec.name)
+        return query_failure(live, error, lambda: self._outside.check_positions(live.spec, checkpoint))
+
+    def _retry_or_fail(
+        self, spec: QuerySpec, failure: PenstockError, failures: dict[str, PenstockError] | None, *, drain: bool
+    ) -> None:
+        if self._retries.can_add(spec, self.board.batch_count(spec.name), failure, drain=drain):
+            self._schedule_retry(spec, failure, drain=drain)
+        else:
+            self._fail(spec, failure, failures)
 
     def _schedule_retry(self, spec: QuerySpec, failure: PenstockError, *, drain: bool = False) -> None:
         mask_failure(spec, failure)
@@ -287,14 +276,11 @@ class Run:
     def _start_due(self, failures: dict[str, PenstockError] | None) -> None:
         """Start the queries that have waited long enough."""
         for spec, drain in self._retries.pop_due():
-            begin = self._start if spec.name in self._snapshot_state else self._begin
+            begin = self._start if spec.name in self._started else self._begin
             try:
                 begin(spec, drain=drain)
             except PenstockError as failure:
-                if self._retries.can_add(spec, self.board.batch_count(spec.name), failure, drain=drain):
-                    self._schedule_retry(spec, failure, drain=drain)
-                else:
-                    self._fail(spec, failure, failures)
+                self._retry_or_fail(spec, failure, failures, drain=drain)
 
     def _begin(self, spec: QuerySpec, *, drain: bool) -> None:
         """Start a query if its checkpoint is whole, and nothing is gone of what it was to read."""
@@ -305,42 +291,9 @@ class Run:
         self._start(spec, drain=drain)
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
-        live = self._launch(spec, drain=drain)
-        self._snapshot_state.add(spec.name)
+        live = self._launcher.launch(spec, drain=drain)
+        self._started.add(spec.name)
         if live is not None:
             self._live[spec.name] = live
         else:
             self.board.end_query(spec.name, "finished")
-
-    def _launch(self, spec: QuerySpec, *, drain: bool) -> LiveQuery | None:
-        """What was left to look through may have schemas that nobody has asked for yet."""
-        while True:
-            try:
-                return self._launcher.launch(spec, drain=drain)
-            except (*SPARK_ERRORS, ConnectionError) as error:
-                if is_spark_gone(error) or not isinstance(error, SPARK_ERRORS):
-                    raise spark_lost_error() from error
-                if not self._outside.resolve_schema(str(error)):
-                    raise failure_of(error) from error
-
-
-def _is_waited_for(live: LiveQuery, policy: DrainPolicy) -> bool:
-    """Whether a stop lets a query finish its batch. What comes to an end by itself always may."""
-    match policy:
-        case "auto":
-            return not live.is_real_time
-        case "drain":
-            return True
-        case "fast":
-            return live.ends
-
-
-@contextmanager
-def _expect_spark() -> Iterator[None]:
-    """Calls that fail only when Spark is gone."""
-    try:
-        yield
-    except (*SPARK_ERRORS, OSError) as error:
-        if isinstance(error, SPARK_ERRORS) and not is_spark_gone(error):
-            raise failure_of(error) from error
-        raise spark_lost_error() from error

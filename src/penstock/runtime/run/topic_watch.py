@@ -1,4 +1,4 @@
-"""Topics that live queries read, looked at now and then: of some things that become of them, Spark says nothing.
+"""Topics that live queries read, checked at intervals: Spark does not report all that happens to them.
 
 A topic that was made anew and filled again between two batches looks as if it had gone on. A partition that is added to
 a topic which is read in real time may get no core, and is then never read. A schema of records that could not be read
@@ -37,11 +37,11 @@ class TopicWatch:
             threading.Thread(target=self._work, name="topics", daemon=True).start()
 
     def close(self) -> None:
-        """Nobody waits for it: a broker may be slow to answer."""
+        """Stop asking. A broker may be slow, so the thread is not waited for."""
         self._closing.set()
 
     def find_failure(self, query: str) -> PenstockError | None:
-        """Why a query must not go on, if something was found."""
+        """Why a query must end, if something was found."""
         return self._found.get(query)
 
     def _work(self) -> None:

@@ -1,1 +1,1 @@
-"""Spark itself: the session, its JVM, its metrics and its errors. The place to mend when Spark changes."""
+"""The Spark session: its process and settings, packages of code, its log, and its errors in our words."""

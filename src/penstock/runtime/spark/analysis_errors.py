@@ -1,5 +1,4 @@
-"""What Spark finds wrong with the SQL of a node, in our words: where columns are known only when a query starts, nobody
-could say it before."""
+"""What Spark finds wrong with the SQL of a node, in our words. `validate` finds it where columns are known before."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ _REST: Final = re.compile(r"^\[[\w.]+\] |\.? SQLSTATE: .*", re.DOTALL)
 """What Spark puts before and behind a message."""
 _MISMATCH: Final = re.compile(r'Cannot resolve "(.*)" due to data type mismatch: (.*)', re.DOTALL)
 _OF_NODES: Final = frozenset({"column-names", "sql-duplicate-column"})
-"""What is said of names wherever they are found, without the node."""
+"""Errors about names, which may be found without knowing the node."""
 
 
 @contextmanager

@@ -13,10 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from pyspark.find_spark_home import _find_spark_home
-
 from penstock.clients.jvm.java import Java
 from penstock.clients.jvm.maven import cache_home
+from penstock.spark_internals.jvm import spark_home
 
 SWITCH: Final = "PENSTOCK_CLASS_ARCHIVE"
 KEPT_ARCHIVES: Final = 3
@@ -82,7 +81,7 @@ def _remove_old(folder: Path) -> None:
 
 def _digest(java: Java) -> str:
     """What the JVM compares itself: the Java, and path, size and time of every jar."""
-    home = Path(_find_spark_home())
+    home = spark_home()
     facts = [str(java.home.resolve()), str(home)]
     for file in (java.home / "release", *sorted((home / "jars").glob("*.jar"))):
         with suppress(OSError):

@@ -2,21 +2,19 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from contextlib import contextmanager
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from penstock.clients.kafka.confluent_wire import UNKNOWN_SCHEMA
 from penstock.clients.kafka.decode import FAULTS
 from penstock.codes import CODES
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.runtime.spark.process import MORE_MEMORY, OUT_OF_MEMORY, OomKills
-
-SPARK_ERRORS: Final = (PySparkException, Py4JError)
-"""What a call into Spark can raise. Errors that pyspark has no class for arrive as those of py4j."""
+from penstock.runtime.spark.process import MORE_MEMORY, OUT_OF_MEMORY, OomKills, is_spark_gone, spark_lost_error
+from penstock.spark_internals.errors import SPARK_ERRORS, SparkError, java_causes, stream_causes
 
 _NOISE: Final = re.compile(
     r"\s*SQLSTATE: \w+|;?\s*$"
@@ -25,7 +23,7 @@ _NOISE: Final = re.compile(
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _LONGEST: Final = 600
 _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>[a-z0-9-]+): (?P<text>.*)")
-"""What inputs say of a row that must stop the query."""
+"""How an input stops a query over a row."""
 
 
 def stop_condition(fault: Column, reasons: Mapping[str, str], said: str) -> Column:
@@ -50,9 +48,9 @@ def fault_reason(fault: Column, reasons: Mapping[str, str]) -> Column:
     return f.when(colon > 0, f.substring(fault, colon + 2, f.length(fault))).otherwise(known[fault])
 
 
-def failure_of(error: PySparkException | Py4JError) -> PenstockError:
+def failure_of(error: SparkError) -> PenstockError:
     """The error with its causes, outermost first. To be called while Spark still runs."""
-    for text in (str(error), *_causes(error)):
+    for text in (str(error), *java_causes(error)):
         if received := ServiceError.received(text):
             return received
     said: list[str] = []
@@ -68,7 +66,7 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
             "mend it, or take it away; a query without state reads the others without it, with `on_error: dead_letter`"
         )
         return QueryFailed("file-unreadable", f"{file.address} cannot be read: {file.why}", hint=hint)
-    if misfit := _MISFIT.search("\n".join((*said, *_causes(error)))):
+    if misfit := _MISFIT.search("\n".join((*said, *java_causes(error)))):
         text = f"its state does not fit the rows that it reads{f': {misfit[1]}' if misfit[1] else ''}"
         hint = "give columns upstream the types that they had, or begin it again: `--allow-rebuild` and its name"
         return QueryFailed("rebuild-refused", text, hint=hint)
@@ -79,7 +77,7 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
         )
         return QueryFailed("query-failed", text, hint=hint)
     named = [message for message in said if message.startswith("[")]
-    beneath = [*_causes(error), *_nested_causes(error)]
+    beneath = [*java_causes(error), *stream_causes(error)]
     whole = "\n".join((str(error), *beneath))
     if found := _passing_failure(whole):
         return found
@@ -91,7 +89,7 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
 
 
 def _passing_failure(text: str) -> QueryFailed | None:
-    """What the operating system did to a query and may not do again, in our words; None if it was something else."""
+    """A failure that the operating system caused and that may pass; None for other failures."""
     if full := _FULL.search(text):
         hint = "free some space where `.penstock` and Spark's `spark.local.dir` are"
         return QueryFailed("disk-full", f"the disk is full: {full[0]}", hint=hint, retriable=True)
@@ -127,9 +125,9 @@ class FileAtFault(NamedTuple):
     why: str
 
 
-def file_at_fault(error: PySparkException | Py4JError) -> FileAtFault | None:
-    """The file for whose sake Spark gave up, if there is one."""
-    said = list(_causes(error)) or [str(error)]
+def file_at_fault(error: SparkError) -> FileAtFault | None:
+    """The file that Spark failed over, if there is one."""
+    said = list(java_causes(error)) or [str(error)]
     for place, message in enumerate(said):
         if found := _FILE.search(message):
             reasons = [plain for later in said[place + 1 :] if (plain := _plain_message(later))]
@@ -151,12 +149,22 @@ def failure_in_python(error: Exception) -> PenstockError:
     return found or QueryFailed("query-failed", f"{type(error).__name__}: {error}", internal=True)
 
 
-def is_row_error(error: PySparkException | Py4JError | PenstockError) -> bool:
-    """Whether Spark, or a sink, gave up because of what a row holds: standard SQL has a class of states for that. A row
-    may also be larger than Kafka takes."""
+@contextmanager
+def expect_spark() -> Iterator[None]:
+    """Raise errors of Spark in the block as ours, and one of their own if its process has ended."""
+    try:
+        yield
+    except (*SPARK_ERRORS, OSError) as error:
+        if isinstance(error, SPARK_ERRORS) and not is_spark_gone(error):
+            raise failure_of(error) from error
+        raise spark_lost_error() from error
+
+
+def is_row_error(error: SparkError | PenstockError) -> bool:
+    """Whether Spark or a sink failed over the values of a row: SQLSTATE class 22, or a record too large for Kafka."""
     if isinstance(error, PenstockError):
         return error.code == "rows-refused"
-    said = [str(error), *_causes(error)]
+    said = [str(error), *java_causes(error)]
     return any(
         _TOO_LARGE in message or any(state.startswith("22") for state in _STATE.findall(message)) for message in said
     )
@@ -169,6 +177,17 @@ def is_input_error(error: Exception) -> bool:
     return is_row_error(error) or failure_of(error).code in FAULTS
 
 
+def unknown_schema(error: Exception) -> int | None:
+    """The number of the schema for lack of which a query failed, if it did.
+
+    The records of a batch fail on executors, inside generated code (`confluent_wire.request_schema`). Spark gives back
+    nothing of `raise_error` but its text, so the number travels in it, and this is the one place that reads it.
+    """
+    found = _UNKNOWN_SCHEMA.search(str(error)) if isinstance(error, SPARK_ERRORS) else None
+    return int(found[1], 16) if found else None
+
+
+_UNKNOWN_SCHEMA: Final = re.compile(re.escape(UNKNOWN_SCHEMA) + "([0-9A-F]{8})")
 _STATE: Final = re.compile(r"SQLSTATE: (\w+)")
 _TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
 
@@ -180,8 +199,8 @@ _PASSING: Final = re.compile(
     r"|No resolvable bootstrap urls"
     r"|java\.lang\.InterruptedException|java\.nio\.channels\.ClosedByInterruptException"
 )
-"""What Kafka's client says of things that pass by themselves: a broker that restarts, whose name may be gone meanwhile,
-a network that is gone. And what Spark says of a thread that is told to end while it works."""
+"""Errors of Kafka's client that pass: a broker that restarts, whose name may be unknown meanwhile, a lost network. And
+those of Spark when a thread is interrupted."""
 
 
 _LOST: Final = re.compile(
@@ -190,8 +209,8 @@ _LOST: Final = re.compile(
 
 
 def is_lost_records_error(error: Exception) -> bool:
-    """Whether Spark says that records are gone which it was to read. A broker that restarts may say so for a while of a
-    topic that it has."""
+    """Whether Spark reports that records are gone that it must read. A broker that restarts may wrongly report it for a
+    while."""
     return _LOST.search(str(error)) is not None
 
 
@@ -200,36 +219,20 @@ _WRITING: Final = re.compile(
     r"InvalidRequiredAcks|ProducerFenced|InvalidProducerEpoch|OutOfOrderSequence|UnknownProducerId)Exception"
     r"|Expiring \d+ record|not present in metadata after"
 )
-"""What only producers say: no line of the program that failed is known, since another thread hears of it."""
+"""Errors that only producers raise. They come from another thread, so the failing call is unknown."""
 
 
 def is_write_error(error: Exception) -> bool:
-    """Whether Spark, which writes by itself, could not."""
+    """Whether Spark's own writer failed."""
     return _WRITING.search(str(error)) is not None
 
 
-def _messages(error: PySparkException | Py4JError) -> Iterator[str]:
-    causes = list(_causes(error))
+def _messages(error: SparkError) -> Iterator[str]:
+    causes = list(java_causes(error))
     if not causes:
         lines = [_plain_message(line) for line in str(error).splitlines()]
         yield from sorted((line for line in lines if line), key=lambda line: not line.startswith("["))
     yield from map(_plain_message, causes)
-
-
-def _causes(error: PySparkException | Py4JError) -> Iterator[str]:
-    """What Spark says, outermost first."""
-    origin: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    while origin is not None:
-        yield str(origin.getMessage() or origin.toString())
-        origin = origin.getCause()
-
-
-def _nested_causes(error: PySparkException | Py4JError) -> Iterator[str]:
-    """What is beneath the error that ended a stream, of which PySpark has no more than texts."""
-    cause = getattr(error, "_cause", None)
-    while cause is not None:
-        yield str(cause._desc)
-        cause = cause._cause
 
 
 _OF_FUNCTIONS: Final = re.compile(r"(\[(?:WIDE_NUMBER|ROW_FUNCTION)\] .*?)\. SQLSTATE")
@@ -240,7 +243,7 @@ _HEADER_LENGTH: Final = re.compile(r"CSV header is not equal to .*\s+Header leng
 
 
 def _plain_message(message: str) -> str:
-    """The first line that says something, without the names of Java classes; of a traceback of Python, the last.
+    """The first meaningful line, without names of Java classes; of a Python traceback, the last line.
 
     Of a function of ours, only what it says itself.
     """

@@ -16,12 +16,12 @@ PARTS: Final = (
     ('"[^\\n]*"', '"***"'),
     ("\\x7b[^\\n]*\\x7d", "***"),
 )
-"""What is left out: of an error, all but its class, its name and its stack; of other lines, what stands in quotes or in
-braces. There are no braces in the patterns themselves, which stand in some."""
+"""What is masked: of an error, all but its class, name and stack; of other lines, what is in quotes or braces. The
+patterns have no braces, because Log4j puts them in braces."""
 
 
 class MaskedFormatter(logging.Formatter):
-    """What is logged in Python: of an error its class and its stack, and no text."""
+    """Formats Python's log: of an error its class and stack, without its text."""
 
     def format(self, record: logging.LogRecord) -> str:
         record.exc_text = None
@@ -37,7 +37,7 @@ class MaskedFormatter(logging.Formatter):
 
 
 def write_log_settings(folder: Path) -> Path:
-    """Write the settings by which Spark logs, and say where they are."""
+    """Write the settings of Spark's log; returns their file."""
     pattern = "%m%n%ex"
     for found, cover in PARTS:
         pattern = f"%replace{{{pattern}}}{{{found}}}{{{cover}}}"

@@ -1,34 +1,32 @@
-"""The process of Spark: whether it is gone, and what the operating system knows of processes that it has ended."""
+"""The process of Spark: whether it has ended, and whether the operating system has killed processes."""
 
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
-
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkContext
+from typing import Final
 
 from penstock.errors import ServiceError
+from penstock.spark_internals.errors import is_connection_error
+from penstock.spark_internals.jvm import JvmProcess, jvm_process
 
 _END_SECS: Final = 2.0
-"""How long a process that closes its connections may take to be gone."""
+"""How long a process that closes its connections may take to end."""
 
 
 def is_spark_gone(error: BaseException) -> bool:
-    """Whether a call into Spark failed because its process has ended, and not by us."""
-    gateway: Any = SparkContext._gateway
-    process = None if gateway is None else gateway.proc
+    """Whether a call into Spark failed because its process has ended, other than by `kill_process`."""
+    process = jvm_process()
     if process is None or process.pid in _KILLED:
         return False
-    if isinstance(error, OSError | EOFError | Py4JError) and not isinstance(error, Py4JJavaError):
+    if is_connection_error(error):
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_END_SECS)
     return process.poll() is not None
 
 
-def kill_process(process: "subprocess.Popen[bytes]") -> None:
-    """End the process of Spark now. Nobody says then that it was lost."""
+def kill_process(process: JvmProcess) -> None:
+    """End the process of Spark now. It does not count as lost."""
     _KILLED.add(process.pid)
     process.kill()
 
@@ -50,7 +48,7 @@ MORE_MEMORY: Final = (
 
 
 class OomKills:
-    """How many processes the operating system has killed for want of memory: in our control group, or at all."""
+    """How many processes were killed for lack of memory: in our control group, or on the machine."""
 
     _before: int | None = None
 
@@ -67,13 +65,13 @@ class OomKills:
 
 
 def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """The kernel's count, of our control group where it has one; None where it tells none."""
+    """The kernel's count, of our control group if it has one; None if there is no count."""
     counts = map(_count, (*_group_files(proc, groups), proc / "vmstat"))
     return next((count for count in counts if count is not None), None)
 
 
 def _group_files(proc: Path, groups: Path) -> Iterator[Path]:
-    """Where control groups count, in both of their versions. A container may see its own as the root."""
+    """The counters of control groups, version 1 and 2. A container may see its own group as the root."""
     with suppress(OSError):
         for line in (proc / "self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -1,4 +1,4 @@
-"""The Spark session: one JVM, ours alone, silent on the terminal, and gone when we are."""
+"""The Spark session: one JVM of our own, silent on the terminal, which ends with us."""
 
 import logging
 import os
@@ -13,9 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -25,9 +24,19 @@ from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.spark.class_archive import archive_option
 from penstock.runtime.spark.code_archive import pack_code
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
+from penstock.runtime.spark.errors import failure_of
 from penstock.runtime.spark.masked_log import MaskedFormatter, write_log_settings
 from penstock.runtime.spark.process import OomKills, is_spark_gone, kill_process, spark_lost_error
+from penstock.spark_internals.errors import SPARK_ERRORS
+from penstock.spark_internals.jvm import (
+    Jvm,
+    JvmProcess,
+    forget_jvm,
+    jvm_process,
+    launch_jvm,
+    running_context,
+    silence_accumulators,
+)
 
 KEPT_LOGS: Final = 10
 _OPTIONS: Final = "spark.driver.defaultJavaOptions"
@@ -147,7 +156,7 @@ def spark_session(
         file = write_log_settings(logs.absolute())
         conf.set(f"spark.executorEnv.{IN_WORKERS}", "1")
         conf.set(_OPTIONS, f'{conf.get(_OPTIONS, "")} -Dlog4j2.configurationFile="{file}"')
-    gateway = None
+    jvm: Jvm | None = None
     OomKills.start()
     try:
         # A signal now would leave a JVM behind that nobody knows; it is answered when the JVM is ours.
@@ -161,25 +170,25 @@ def spark_session(
             with log.open("ab") as sink:
                 # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do.
                 process = _ProcessSettings(stdout=sink, stderr=sink, start_new_session=True, pass_fds=tuple(inherited))
-                gateway = launch_gateway(conf, process)  # type: ignore[no-untyped-call]
-            note_pid(gateway.proc.pid)
-            session = _start_session(conf, gateway, log)
+                jvm = launch_jvm(conf, process)
+            note_pid(jvm.process.pid)
+            session = _start_session(conf, jvm, log)
             if code is not None:
                 session.sparkContext.addPyFile(str(code))
         yield session
     except PySparkRuntimeError as error:
-        if gateway is not None:
+        if jvm is not None:
             raise (spark_lost_error() if is_spark_gone(error) else error) from error
         text = f"Spark did not start: {_last_error(log) or error}"
         raise ServiceError("spark-start", text, hint=f"the whole log is in {log}") from error
     except Exception as error:
         is_ours = isinstance(error, PenstockError) and not error.internal
-        if is_ours or gateway is None or not is_spark_gone(error):
+        if is_ours or jvm is None or not is_spark_gone(error):
             raise
         raise spark_lost_error() from error
     finally:
-        if gateway is not None:
-            _close(gateway.proc, exit_secs)
+        if jvm is not None:
+            _close(jvm.process, exit_secs)
 
 
 def _worker_python(conf: SparkConf) -> dict[str, str]:
@@ -208,9 +217,9 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _start_session(conf: SparkConf, gateway: Any, log: Path) -> SparkSession:
+def _start_session(conf: SparkConf, jvm: Jvm, log: Path) -> SparkSession:
     try:
-        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+        return SparkSession(jvm.start_context(conf))
     except SPARK_ERRORS as error:
         text = f"Spark did not start: {failure_of(error).message}"
         raise ServiceError("spark-start", text, hint=f"the whole log is in {log}") from error
@@ -218,7 +227,7 @@ def _start_session(conf: SparkConf, gateway: Any, log: Path) -> SparkSession:
 
 @contextmanager
 def _defer_signals() -> Iterator[None]:
-    """Signals that would end the process are kept until the block is done."""
+    """Defer signals that would end the process until the block is done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -247,15 +256,12 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _close(jvm: "subprocess.Popen[bytes]", exit_secs: float) -> None:
+def _close(jvm: JvmProcess, exit_secs: float) -> None:
     """End Spark and its JVM. The JVM may be gone already."""
-    context = SparkContext._active_spark_context
-    if context is not None:
+    if (context := running_context()) is not None:
         with suppress(*SPARK_ERRORS, OSError), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             context.stop()  # it would warn of a JVM that we have killed
-    SparkContext._active_spark_context = None
-    SparkContext._gateway = None
-    SparkContext._jvm = None
+    forget_jvm()
     if jvm.stdin is not None:
         with suppress(OSError):
             jvm.stdin.close()
@@ -268,9 +274,9 @@ def _close(jvm: "subprocess.Popen[bytes]", exit_secs: float) -> None:
 
 def kill_jvm(spark: SparkSession) -> None:
     """End the JVM now, whatever it does. Its Python workers end with it: their input is a pipe from there."""
-    context: Any = spark.sparkContext
-    context._accumulatorServer.handle_error = lambda *_: None  # it would tell the terminal that somebody has left
-    kill_process(context._gateway.proc)
+    silence_accumulators(spark.sparkContext)
+    if (process := jvm_process()) is not None:
+        kill_process(process)
 
 
 def _new_log(logs: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Everything that a query tells once the columns of its inputs are known: one pass, and plain values out of it."""
+"""Analyze a query once the columns of its inputs are known: one pass that gives plain values."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ from penstock.sql.types.columns import Columns
 
 @dataclass(frozen=True, slots=True)
 class QueryAnalysis:
-    """What a query tells. `sound` is whether it can be worked with at all.
+    """What is known about a query. `sound` is whether it could be analyzed at all.
 
     `times` has the input column that each window is over, if that is a column of an input; `window_times` has the
     outputs that are ends of windows.
@@ -36,43 +36,43 @@ class QueryAnalysis:
     sound: bool
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
-    """What fails over some rows only."""
+    """Problems of some rows only."""
     constructs: tuple[Construct, ...] = ()
     windows: tuple[Window, ...] = ()
     times: tuple[InputColumn | None, ...] = ()
     columns: Columns | None = None
     origins: Mapping[str, Origins] = field(default_factory=dict)
     reads_once: bool = True
-    """Whether every row that goes in is looked at once: no union, one table, no windows."""
+    """Whether every input row is read once: no union, one table, no windows."""
     passes_all: bool = False
-    """Whether it is `SELECT *` over one table, so that columns come out as they go in."""
+    """Whether it is `SELECT *` over one table, so that all columns are passed on."""
     window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     flow: FlowKind = "rows"
-    """Whether its rows only come, or are changes."""
+    """Whether its rows are append-only or a changelog."""
     change_key: tuple[str, ...] = ()
-    """The outputs that identify what a change is about, as far as the SQL tells."""
+    """The outputs that are the key of changes, as far as the SQL tells."""
     unbounded: tuple[tuple[str, int, str], ...] = ()
     """Constructs whose state grows for ever, with their offsets and what to do beside letting it expire."""
     hindrance: Problem | None = None
     """Why it cannot run as a stream, though it is sound."""
     corrects: bool = False
-    """Whether late rows change what its windows gave."""
+    """Whether late rows correct the results of its windows."""
     asks: tuple[ModelCall, ...] = ()
-    """The calls that ask a model of machine learning."""
+    """The calls of machine learning models."""
     lag: JoinLag = NO_LAG
-    """How far the event times of its rows may be behind those of its inputs."""
+    """How far the event times of its rows may lag behind those of its inputs."""
     keyed: bool = False
-    """Whether operators of ours keep state for it."""
-    operands: tuple[str | None, ...] = ()
-    """Types that the translation depends on; see `sql.operands`."""
+    """Whether keyed operators keep state for it."""
+    operands: Mapping[str, str] = field(default_factory=dict)
+    """Types that the translation depends on; see `sql.analyze.operand_types`."""
     uses: tuple[ColumnUse, ...] = ()
-    """The columns of inputs by which rows are chosen, joined or grouped."""
+    """The input columns that filter, join or group rows."""
 
 
-def bind_query(sql: str, node_ids: Sequence[str], operands: Sequence[str | None] = ()) -> Query:
-    """The query of a model; nothing is parsed before somebody looks."""
+def bind_query(sql: str, node_ids: Sequence[str], operands: Mapping[str, str] = MappingProxyType({})) -> Query:
+    """The query of a model. It is parsed when its tree is first used."""
     query = name_models(bind_tables(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
-    return query.with_edit(kinds_edit(operands)) if any(operands) else query
+    return query.with_edit(kinds_edit(operands)) if operands else query
 
 
 def analyze_query(
@@ -84,7 +84,7 @@ def analyze_query(
     *,
     nested: bool = False,
 ) -> QueryAnalysis:
-    """Study a model's SQL, in which inputs are called by their node ids. Unknown columns of an input are None.
+    """Analyze a model's SQL, which names inputs by their node ids. Unknown columns of an input are None.
 
     A `nested` query is read by others in the same stream.
     """
@@ -97,14 +97,14 @@ def analyze_query(
         return found
     except OptimizeError as error:
         twice = _TWICE.search(str(error))
-        text = f"two tables are called `{twice[1]}`" if twice else "the tables cannot be told apart"
+        text = f"two tables are called `{twice[1]}`" if twice else "two tables have the same name"
         return QueryAnalysis(False, (Problem("sql-statement", text, hint="give each an alias with AS"),))
     except RecursionError:
         return QueryAnalysis(
             False, (Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several models"),)
         )
     except PARSER_FAILURES:
-        return QueryAnalysis(False, (Problem("sql-syntax", "the SQL cannot be made sense of"),))
+        return QueryAnalysis(False, (Problem("sql-syntax", "the SQL cannot be analyzed"),))
 
 
 _TWICE: Final = re.compile(r"Alias already used: (\S+)")

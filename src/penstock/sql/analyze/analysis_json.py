@@ -1,4 +1,4 @@
-"""Studies of queries as JSON, for keeping."""
+"""Read and write analyses of queries as JSON, for the cache."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ def to_json(found: QueryAnalysis) -> dict[str, Any]:
         "asks": [[c.function, c.model, c.offset, c.arguments, c.as_table] for c in found.asks],
         "keyed": found.keyed,
         "lag": [found.lag.joined, found.lag.behind_ms, found.lag.bounded],
-        "operands": list(found.operands),
+        "operands": dict(found.operands),
         "uses": [[u.input, u.name, u.use] for u in found.uses],
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
@@ -58,7 +58,7 @@ def _parse_problem(kept: Any) -> Problem:
 
 
 def from_json(kept: Mapping[str, Any]) -> QueryAnalysis:
-    """The study that was kept. Anything that is none raises TypeError, ValueError or KeyError."""
+    """Read an analysis. Anything else raises TypeError, ValueError or KeyError."""
     return QueryAnalysis(
         sound=_expect(bool, kept["sound"]),
         problems=tuple(_parse_problem(problem) for problem in kept["problems"]),
@@ -113,7 +113,7 @@ def from_json(kept: Mapping[str, Any]) -> QueryAnalysis:
         ),
         keyed=_expect(bool, kept["keyed"]),
         lag=_parse_lag(*kept["lag"]),
-        operands=tuple(_expect((str, type(None)), kind) for kind in kept["operands"]),
+        operands={place: _expect_text(kind) for place, kind in kept["operands"].items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""Where each output of a query comes from: the columns of its inputs, through subqueries, CTEs and unions."""
+"""Trace each output of a query to the columns of its inputs, through subqueries, CTEs and unions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 Derivation: TypeAlias = Literal["same", "made", "counted"]
-"""How a column came: unchanged, as part of an expression, or only counted, so that its values cannot be seen."""
+"""How an output uses a column: unchanged, in an expression, or only counted, so that its values cannot be seen."""
 
 _ORDER: Final[Mapping[Derivation, int]] = {"counted": 0, "made": 1, "same": 2}
 _COUNTS: Final = (exp.Count, exp.CountIf, exp.ApproxDistinct)
@@ -49,7 +49,7 @@ UseKind: TypeAlias = Literal["filter", "join", "group"]
 
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
-    """A column of an input by which rows are chosen, joined or grouped."""
+    """A column of an input that filters, joins or groups rows."""
 
     input: str
     name: str
@@ -62,7 +62,7 @@ _CLAUSES: Final[Mapping[str, UseKind]] = {
 
 
 def column_uses(scopes: Iterable[Scope], known: KnownColumns) -> tuple[ColumnUse, ...]:
-    """What the clauses of a query look at, beside what its outputs are made from."""
+    """The columns that the clauses of a query use, besides those of its outputs."""
     tracer, found = _Tracer(known), dict[ColumnUse, None]()
     for scope in scopes:
         if not isinstance(scope.expression, exp.Select):
@@ -192,7 +192,7 @@ class _Tracer:
 
 
 def _scope_of(column: exp.Column, scope: Scope) -> Scope:
-    """The scope that a column stands in: that of a subquery, if it stands in one."""
+    """The scope of a column: that of the innermost subquery."""
     if not scope.subquery_scopes:
         return scope
     select = column.parent_select
@@ -211,7 +211,7 @@ def _parents(node: exp.Expr, top: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _merge_derivations(found: list[_Derivations]) -> _Derivations:
-    """Several ways to one column: the one that shows most of it counts."""
+    """Merge several uses of one column: the one that shows most of it wins."""
     merged: _Derivations = {}
     for ways in found:
         for key, way in ways.items():

@@ -1,4 +1,4 @@
-"""Spark SQL of our own making, read back to tell people what it does."""
+"""Read generated Spark SQL back, to show people what it does."""
 
 from collections.abc import Sequence
 

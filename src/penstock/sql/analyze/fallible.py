@@ -21,7 +21,7 @@ from penstock.sql.rewrite.functions import rewrite_flink_functions
 _SAFE: Final = (exp.And, exp.Or, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Upper, exp.Lower)
 _RISKY: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Bracket, exp.Func)
 _WHOLE: Final = (exp.Window, exp.Query, exp.Placeholder, exp.Star)
-"""What does not belong to a single row, or is not known before the query runs."""
+"""Nodes that need more than a single row, or are not known before the query runs."""
 
 
 def fallible_expressions(
@@ -50,7 +50,7 @@ def fallible_expressions(
 
 
 def _inlined_selects(tree: exp.Expr, ctes: Mapping[str, exp.Expr], read: list["_ViewRows"]) -> set[int]:
-    """The SELECTs whose rows are taken up by everybody who reads them."""
+    """The SELECTs all of whose readers use their rows."""
     readers = Counter(
         id(ctes[table.name.casefold()])
         for table in tree.find_all(exp.Table)
@@ -61,7 +61,7 @@ def _inlined_selects(tree: exp.Expr, ctes: Mapping[str, exp.Expr], read: list["_
 
 
 def _computed_expressions(select: exp.Select, rows: "_ViewRows") -> Iterator[tuple[list[exp.Expr], exp.Expr]]:
-    """What is computed for the rows, each with the conditions that they have met by then."""
+    """The expressions over the rows, each with the conditions that the rows have met before."""
     for place, condition in enumerate(rows.conditions):
         yield rows.conditions[:place], condition
     computed = [rows.resolve_columns(node) for node in _row_expressions(select)]
@@ -80,10 +80,10 @@ class _ViewRows:
     alias: str
     outputs: dict[str, exp.Expr | None] = field(default_factory=dict)
     passes: bool = True
-    """Whether the other columns are those of the view."""
+    """Whether all other columns are those of the view."""
     conditions: list[exp.Expr] = field(default_factory=list)
     inner: exp.Select | None = None
-    """The SELECT that they come out of, if nothing more need be known of that."""
+    """The SELECT that puts the rows out, if nothing else need be known about it."""
 
     def resolve_columns(self, node: exp.Expr) -> exp.Expr | None:
         """An expression of the SELECT as one of the view; None if there is no such."""
@@ -141,7 +141,7 @@ def _select_rows(
 def _subquery_rows(
     inner: exp.Expr, alias: str, views: Mapping[str, tuple[str, ...] | None], ctes: Mapping[str, exp.Expr]
 ) -> _ViewRows | None:
-    """The rows that come out of a SELECT that only computes columns and leaves rows out."""
+    """The output rows of a SELECT that only computes columns and filters."""
     if not isinstance(inner, exp.Select) or any(
         inner.args.get(key) for key in ("group", "distinct", "limit", "having", "qualify")
     ):
@@ -164,7 +164,7 @@ def _subquery_rows(
 
 
 def _row_expressions(select: exp.Select) -> Iterator[exp.Expr]:
-    """The largest expressions of a SELECT that are about single rows, beside its condition."""
+    """The largest single-row expressions of a SELECT, besides its condition."""
     group, having = (select.args.get(key) for key in ("group", "having"))
     for projection in select.expressions:
         yield from _largest_expressions(projection.unalias())
@@ -213,7 +213,7 @@ def _has_known_columns(node: exp.Expr, columns: tuple[str, ...] | None) -> bool:
 
 
 def _guard_expression(conditions: list[exp.Expr], node: exp.Expr) -> exp.Expr:
-    """An expression that is looked at only where the conditions hold."""
+    """An expression that is evaluated only where the conditions hold."""
     if not conditions:
         return node
     held = exp.and_(*(condition.copy() for condition in conditions))

@@ -1,4 +1,4 @@
-"""What the SQL of a whole query may fail over, said of the rows that it reads."""
+"""Find the fallible expressions of a whole query, in terms of the rows that it reads."""
 
 from collections.abc import Mapping
 

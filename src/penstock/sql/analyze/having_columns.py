@@ -1,8 +1,11 @@
-"""Owners of the columns in HAVING and QUALIFY, which sqlglot leaves open because they may be outputs as well."""
+"""Finds the tables of columns, in HAVING and QUALIFY too: sqlglot leaves those open, as they may be outputs as well."""
 
 from typing import Final
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.resolver import Resolver
 from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.schema import MappingSchema
@@ -10,7 +13,27 @@ from sqlglot.schema import MappingSchema
 _FOUND: Final = "owner found"
 
 
-def qualify_having(tree: exp.Query, schema: MappingSchema) -> None:
+def qualify_tree(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> exp.Query | None:
+    """Put every column that is known under its table. The tree is used up; None if it cannot be done."""
+    try:
+        qualified = qualify(
+            tree,
+            schema=schema,
+            dialect=dialect,
+            allow_partial_qualification=True,
+            expand_alias_refs=False,
+            validate_qualify_columns=False,
+            quote_identifiers=False,
+        )
+    except SqlglotError:
+        return None
+    if not isinstance(qualified, exp.Query):
+        return None
+    _qualify_having(qualified, schema)
+    return qualified
+
+
+def _qualify_having(tree: exp.Query, schema: MappingSchema) -> None:
     """Put the columns in HAVING and QUALIFY under their tables, in a tree whose other columns are qualified."""
     for scope in traverse_scope(tree):
         select = scope.expression

@@ -11,7 +11,7 @@ from penstock.sql.types.inference_overrides import MODEL_CALLS
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """A call that asks a model of machine learning. `model` is empty if the first argument names none.
+    """A call of a machine learning model. `model` is empty if the first argument does not name one.
 
     `arguments` is how many values the model is given; `as_table` is whether the call stands where a table belongs.
     """

@@ -1,10 +1,10 @@
-"""Operators whose meaning in Flink depends on types: what `validate` finds out is told to the tree that is translated.
+"""Operators whose meaning in Flink depends on types, which the analysis finds and the translation needs.
 
-A study keeps the kinds in the order of the nodes in the tree. The tree that is translated is parsed from the same
-text, so its nodes come in the same order.
+An analysis is a plain value: it keeps the types by the places of their nodes in the tree. The tree that is translated
+is parsed from the same text, so its nodes have the same places; a place that it lacks is an error.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -15,7 +15,7 @@ _CLASSES: Final = (exp.Bracket, exp.Div, exp.Avg, exp.Floor, exp.Ceil, exp.Times
 _NAMES: Final = frozenset(
     {"TRUNCATE", "TO_TIMESTAMP_MICROS", "TO_TIMESTAMP_MILLIS", "TO_TIMESTAMP_NANOS", "TO_TIMESTAMP_SECONDS"}
 )
-_PLACE: Final = "operand"
+_PLACE: Final = "place"
 _KIND: Final = "kind"
 
 
@@ -24,22 +24,33 @@ def _typed_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
     return (n for n in nodes if not isinstance(n, exp.Anonymous) or n.name.upper() in _NAMES)
 
 
-def number_operands(tree: exp.Query) -> int:
-    """Number the nodes, so that they are known again when the tree has been changed; how many there are."""
-    count = 0
-    for count, node in enumerate(_typed_nodes(tree), 1):
-        node.meta[_PLACE] = count - 1
-    return count
+def mark_operands(tree: exp.Query) -> None:
+    """Write to each node its place in the tree, by which it is known again when the tree has been changed."""
+    for node in _typed_nodes(tree):
+        node.meta[_PLACE] = _place(node)
 
 
-def operand_kinds(tree: exp.Expr, count: int, type_of: Callable[[exp.Expr], str | None]) -> tuple[str | None, ...]:
-    """The types of the operands, in the order of their numbers."""
-    found: list[str | None] = [None] * count
-    for node in _typed_nodes(tree) if count else ():
+def operand_kinds(tree: exp.Expr, type_of: Callable[[exp.Expr], str | None]) -> dict[str, str]:
+    """The types of the operands that are known, by the places of their nodes in the tree before it was changed."""
+    found: dict[str, str] = {}
+    for node in _typed_nodes(tree):
         if (place := node.meta.get(_PLACE)) is not None:
             types = [type_of(operand) for operand in _operands(node)]
-            found[place] = _division_kind(types) if isinstance(node, exp.Div) else next(iter(types), None)
-    return tuple(found)
+            kind = _division_kind(types) if isinstance(node, exp.Div) else next(iter(types), None)
+            if kind is not None:
+                found[place] = kind
+            else:
+                found.pop(place, None)
+    return found
+
+
+def _place(node: exp.Expr) -> str:
+    """Where a node is below the root, and what it is: `where.this.expressions[1] Div`."""
+    steps, at = list[str](), node
+    while at.parent is not None:
+        steps.append(f"{at.arg_key}" if at.index is None else f"{at.arg_key}[{at.index}]")
+        at = at.parent
+    return f"{'.'.join(reversed(steps))} {type(node).__name__}"
 
 
 def _operands(node: exp.Expr) -> list[exp.Expr]:
@@ -61,18 +72,18 @@ def _division_kind(types: Sequence[str | None]) -> str | None:
 
 
 def set_kind(node: exp.Expr, kind: str) -> exp.Expr:
-    """Write a kind to one node, which is given back."""
+    """Write a kind to a node, and return the node."""
     node.meta[_KIND] = kind
     return node
 
 
-def kinds_edit(kinds: Sequence[str | None]) -> Callable[[exp.Query], exp.Query]:
-    """An edit that writes the kinds to their nodes."""
+def kinds_edit(kinds: Mapping[str, str]) -> Callable[[exp.Query], exp.Query]:
+    """An edit that writes the kinds to their nodes, in a tree that was parsed from the same text."""
 
     def edit(tree: exp.Query) -> exp.Query:
-        for node, kind in zip(_typed_nodes(tree), kinds, strict=False):
-            if kind is not None:
-                node.meta[_KIND] = kind
+        nodes = {_place(node): node for node in _typed_nodes(tree)} if kinds else {}
+        for place, kind in kinds.items():
+            nodes[place].meta[_KIND] = kind
         return tree
 
     return edit

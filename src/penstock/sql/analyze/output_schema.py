@@ -1,4 +1,4 @@
-"""What a query puts out: columns, their types, and where each comes from."""
+"""Find the output columns of a query, their types and their origins."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,9 +6,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
-from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.schema import MappingSchema
 
@@ -22,12 +20,12 @@ from penstock.sql.analyze.column_lineage import (
     trace_origins,
     unchanged_columns,
 )
-from penstock.sql.analyze.having_columns import has_found_owner, qualify_having
-from penstock.sql.analyze.operand_types import number_operands, operand_kinds
+from penstock.sql.analyze.having_columns import has_found_owner, qualify_tree
+from penstock.sql.analyze.operand_types import mark_operands, operand_kinds
 from penstock.sql.analyze.window_columns import SelectWindow, WindowIndex, index_windows
 from penstock.sql.lint.function_calls import wrong_arguments, wrong_calls
 from penstock.sql.lint.group_by import find_ungrouped, misplaced_aggregates
-from penstock.sql.lint.int256 import annotate_wide, has_wide
+from penstock.sql.lint.int256 import annotate_int256, may_have_int256
 from penstock.sql.lint.keys import nondeterministic_keys, unordered_keys
 from penstock.sql.lint.type_mismatches import AS_NUMBER, find_mismatches
 from penstock.sql.lint.unresolved_columns import find_unresolved, window_name_clashes
@@ -39,7 +37,7 @@ from penstock.sql.rewrite.translate import name_projections
 from penstock.sql.types.columns import Column, Columns, data_type, type_text
 from penstock.sql.types.families import KnownTypes
 from penstock.sql.types.inference_overrides import decimal_type, insert_type_casts, is_trusted
-from penstock.sql.types.int256 import parse_wide_type, wide_type
+from penstock.sql.types.int256 import int256_type, parse_int256_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +64,10 @@ class OutputAnalysis:
     window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
-    """What fails over some rows only."""
-    operands: tuple[str | None, ...] = ()
+    """Problems of some rows only."""
+    operands: Mapping[str, str] = field(default_factory=dict)
     uses: tuple[ColumnUse, ...] = ()
-    """The columns of inputs by which rows are chosen, joined or grouped."""
+    """The input columns that filter, join or group rows."""
 
 
 NOTHING_KNOWN = OutputAnalysis(None, {})
@@ -89,12 +87,12 @@ def analyze_outputs(
     if problems := _untyped_problems(query, inputs):
         return OutputAnalysis(None, {}, problems=problems)
     taken = query.take_tree()
-    typed_nodes = number_operands(taken)
+    mark_operands(taken)
     written = name_projections(taken)
     spelled = _spellings(written, inputs)
     written_names = [(e.output_name, offset_of(e)) for e in written.selects]
     schema = _schema(inputs, query.dialect)
-    tree = _qualify_tree(written, schema, query.dialect)
+    tree = qualify_tree(written, schema, query.dialect)
     if tree is None or not (scopes := traverse_scope(tree)):
         return NOTHING_KNOWN
     names = {
@@ -111,7 +109,7 @@ def analyze_outputs(
     traced, used = trace_origins(scopes[-1], names), column_uses(scopes, names)
     insert_type_casts(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
-    wide = annotate_wide(typed) if has_wide(query.text, inputs) else []
+    misused = annotate_int256(typed) if may_have_int256(query.text, inputs) else []
     types = _output_types(tree, typed, unchanged_columns(traced), inputs)
     known = KnownTypes(typed)
     doubts = tuple(find_mismatches(typed, known, in_flink=query.dialect is PROJECT))
@@ -124,16 +122,16 @@ def analyze_outputs(
             *wrong_arguments(typed, known, in_flink=query.dialect is PROJECT),
             *unordered_keys(typed, known),
             *(p for p in doubts if p.code != AS_NUMBER),
-            *wide,
+            *misused,
         ),
         notes=tuple(p for p in doubts if p.code == AS_NUMBER),
-        operands=operand_kinds(typed, typed_nodes, _operand_type),
+        operands=operand_kinds(typed, _operand_type),
         uses=used,
     )
 
 
 def _untyped_problems(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem, ...]:
-    """What is wrong before types are known."""
+    """Problems that need no types."""
     scopes = traverse_scope(query.tree)
     taken = tuple(problem for scope in scopes for problem in window_name_clashes(scope, inputs))
     return taken or (
@@ -148,42 +146,22 @@ def _untyped_problems(query: Query, inputs: Mapping[str, Columns | None]) -> tup
 
 def _schema(inputs: Mapping[str, Columns | None], dialect: Dialect) -> MappingSchema:
     known: dict[str, object] = {
-        name: {c.name.casefold(): data_type(parse_wide_type(c.type) or c.type or "unknown") for c in columns}
+        name: {c.name.casefold(): data_type(parse_int256_type(c.type) or c.type or "unknown") for c in columns}
         for name, columns in inputs.items()
         if columns is not None
     }
     return MappingSchema(known, dialect=dialect, normalize=False)
 
 
-def _qualify_tree(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> exp.Query | None:
-    """The tree, which is used up, with every column that is known under its table."""
-    try:
-        qualified = qualify(
-            tree,
-            schema=schema,
-            dialect=dialect,
-            allow_partial_qualification=True,
-            expand_alias_refs=False,
-            validate_qualify_columns=False,
-            quote_identifiers=False,
-        )
-    except SqlglotError:
-        return None
-    if not isinstance(qualified, exp.Query):
-        return None
-    qualify_having(qualified, schema)
-    return qualified
-
-
 def _has_open_outputs(tree: exp.Query) -> bool:
-    """Whether the outputs cannot be counted."""
+    """Whether the number of outputs is not known."""
     return tree.is_star or tree.find(exp.Pivot) is not None or any(map(_is_struct_star, tree.selects))
 
 
 def _output_types(
     tree: exp.Query, typed: exp.Expr, unchanged: Mapping[str, InputColumn], inputs: Mapping[str, Columns | None]
 ) -> Iterator[tuple[str, str | None]]:
-    """The outputs and their types. A column that comes out as it went in keeps its own."""
+    """The outputs and their types. A column that is passed on unchanged keeps its type."""
     given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
     makes_rows = tree.find(exp.Explode, exp.Posexplode, exp.Inline) is not None
     for name, same in zip(tree.named_selects, _aligned_outputs(typed), strict=True):
@@ -227,7 +205,7 @@ def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[st
 
 
 def _aligned_outputs(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
-    """The outputs of a query, each with those that a set operation puts under it."""
+    """The outputs of a query, each with those of the other sides of a set operation. Its shortest side limits them."""
     if isinstance(tree, exp.SetOperation):
         return [
             (*a, *b)
@@ -245,7 +223,7 @@ def _shared_type(same: tuple[exp.Expr, ...]) -> str | None:
 def _computed_type(projection: exp.Expr) -> str | None:
     """Most computed decimals are left open, because Spark widens them by rules of its own."""
     expression = projection.unalias()
-    if (wide := wide_type(projection.type)) is not None:
+    if (wide := int256_type(projection.type)) is not None:
         return wide
     if projection.type is not None and projection.type.this is exp.DType.DECIMAL:
         return type_text(projection.type) if isinstance(expression, exp.Cast) else decimal_type(expression)
@@ -253,7 +231,7 @@ def _computed_type(projection: exp.Expr) -> str | None:
 
 
 def _operand_type(operand: exp.Expr) -> str | None:
-    """The type of an operand. Of a decimal it is enough to know that it is one.
+    """The type of an operand; for a decimal just `DECIMAL`.
 
     In HAVING it is left to Spark where the text does not name the tables: another text would need another state.
     """

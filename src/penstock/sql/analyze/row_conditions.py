@@ -1,4 +1,4 @@
-"""Conditions over single rows that stand outside of queries, such as those of tests: checked, and said in Spark SQL."""
+"""Check conditions over single rows outside of queries, such as those of tests, and translate them to Spark SQL."""
 
 from dataclasses import replace
 from typing import Final
@@ -19,12 +19,12 @@ def condition_problems(text: str, columns: Columns | None) -> list[Problem]:
     problems = [parsed] if isinstance(parsed, Problem) else []
     if isinstance(parsed, Query):
         if not is_plain_filter(parsed):
-            return [Problem("sql-statement", "a condition is about single rows, without other clauses")]
+            return [Problem("sql-statement", "a condition applies to single rows and takes no other clauses")]
         problems = list(analyze_outputs(parsed, {_TABLE: columns}).problems)
     return [replace(problem, offset=max(0, problem.offset - len(_ROWS))) for problem in problems]
 
 
 def row_condition(text: str) -> str | None:
-    """The condition in Spark SQL; None if it is none."""
+    """The condition in Spark SQL; None if it is not a condition."""
     parsed = parse(_ROWS + text, PROJECT)
     return spark_condition(parsed) if isinstance(parsed, Query) and is_plain_filter(parsed) else None

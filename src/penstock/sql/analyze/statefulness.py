@@ -1,4 +1,4 @@
-"""What kind of query a tree is: stateless, stateful, and which constructs made it so."""
+"""Find the constructs of a query that keep state, or that cannot run as a stream."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from penstock.sql.parse.query import Problem, Query, full_name, offset_of
 from penstock.sql.rewrite.distinct import can_expand_distinct, distinct_aggregates
 from penstock.sql.types.inference_overrides import MODEL_CALLS
 
-_NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
+_NEVER: Final = "a stream cannot know which rows will never arrive; filter in a consumer"
 _TELLING: Final = (
     exp.Group,
     exp.Pivot,
@@ -65,7 +65,7 @@ def stateful_constructs(
 
 
 def keyword_offset(query: Query, name: str, offset: int, word: str = "") -> int:
-    """Where something stands that begins with a keyword: the last such word before its first name, or the next."""
+    """The offset of a construct that begins with a keyword: the last such word before its first name, or the next."""
     words = {w for w in (name.partition(" ")[0], word.upper()) if w.isupper()}
     tokens = query.dialect.tokenize(query.text) if words else []
     found = [t.start for t in tokens if t.text.upper() in words or t.text.upper().partition(" ")[0] in words]
@@ -74,7 +74,7 @@ def keyword_offset(query: Query, name: str, offset: int, word: str = "") -> int:
 
 
 def over_offset(window: exp.Window) -> int:
-    """Where what stands behind OVER begins, so that this is the last such word before it."""
+    """The offset of the text after OVER, so that OVER is the last such word before it."""
     behind = [i for i in window.find_all(exp.Identifier) if "start" in i.meta and not _is_within(i, window.this)]
     return min((i.meta["start"] for i in behind), default=offset_of(window))
 
@@ -118,7 +118,7 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
             case exp.Query() if _is_value(node):
                 yield Construct("a SELECT as a value", offset_of(node), "use an inner join", "SELECT")
             case exp.Having() if not _has_groups(node):
-                way_out = "a condition on single rows stands in WHERE"
+                way_out = "put a condition on single rows into WHERE"
                 yield Construct("HAVING without GROUP BY", offset_of(node), way_out, never=True)
             case exp.Group():
                 yield from _group_constructs(node, followed)
@@ -132,12 +132,14 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
             case exp.Window():
                 yield Construct("OVER", over_offset(node))
             case exp.Order() if isinstance(node.parent, exp.Query):
-                way_out = "a stream has no end to sort; leave it out"
+                way_out = "a stream has no end, so it cannot be sorted; remove it"
                 yield Construct("ORDER BY", offset_of(node), way_out, never=True)
             case exp.Limit() | exp.Fetch():
-                yield Construct("LIMIT", offset_of(node), "a stream has no end to cut; leave it out", never=True)
+                yield Construct(
+                    "LIMIT", offset_of(node), "a stream has no end, so it cannot be cut; remove it", never=True
+                )
             case exp.Offset():
-                yield Construct("OFFSET", offset_of(node), "a stream has no first rows to leave out", never=True)
+                yield Construct("OFFSET", offset_of(node), "a stream has no first rows to skip", never=True)
             case exp.Union() if node.args.get("distinct"):
                 yield Construct("UNION", offset_of(node))
             case exp.Intersect():
@@ -181,7 +183,7 @@ def _is_lookup(relation: exp.Expr, lookups: frozenset[str]) -> bool:
 
 
 def _is_value(query: exp.Query) -> bool:
-    """Whether a query stands where a value is wanted, and not where rows are."""
+    """Whether a query is used as a value and not as a table."""
     around = query.parent
     wanted = isinstance(around, exp.In) and query.arg_key == "query"
     return around is not None and not wanted and not isinstance(around, _HOLDS_QUERIES)
@@ -205,13 +207,13 @@ def _group_constructs(group: exp.Group, followed: WindowIndex) -> Iterator[Const
     for aggregate in distinct_aggregates(select):
         if not can_expand_distinct(aggregate):
             word = written_name(aggregate)
-            typed = f"say the type: {word}(DISTINCT CAST(x AS BIGINT)), or " * isinstance(aggregate, exp.Sum | exp.Avg)
-            way_out = f"{typed}leave DISTINCT out"
+            typed = f"give the type: {word}(DISTINCT CAST(x AS BIGINT)), or " * isinstance(aggregate, exp.Sum | exp.Avg)
+            way_out = f"{typed}remove DISTINCT"
             yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), way_out, word)
 
 
 def _is_ungrouped_aggregate(node: exp.Expr) -> bool:
-    """One that stands where no aggregate can is reported as such."""
+    """An aggregate in a wrong place is reported by `lint.group_by`."""
     select = node.parent_select
     if not is_group_aggregate(node) or needs_over(node) or select is None or select.args.get("group") is not None:
         return False

@@ -1,4 +1,4 @@
-"""What becomes of SQL whose operators are chosen by types that only Spark knows, seen from the state of a query."""
+"""Compare SQL whose operators depend on types that only Spark knows, as far as state depends on it."""
 
 from functools import lru_cache
 from typing import Final
@@ -19,7 +19,7 @@ _NUMBERED: Final = "TRANSFORM(_1, (e, i) -> STRUCT(e AS e, i + 1 AS col2))"
 
 @lru_cache(maxsize=512)
 def state_text(sql: str) -> str:
-    """The last SQL of a query, alike for texts that lead to the same state.
+    """Normalize the last SQL of a query: equal for texts that lead to the same state.
 
     How a division or a mean is chosen does not matter where nothing is made of its result but an output.
     """
@@ -45,7 +45,7 @@ def state_text(sql: str) -> str:
 
 @lru_cache(maxsize=512)
 def unnested_text(sql: str) -> str:
-    """SQL, alike for both ways to make rows of an array whose type only Spark knows.
+    """Normalize SQL: equal for both ways to turn an array into rows if only Spark knows its type.
 
     The rows are the same: one way takes maps too.
     """

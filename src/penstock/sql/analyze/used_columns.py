@@ -1,4 +1,4 @@
-"""Which columns a query in stages uses of what it reads, by their names.
+"""Find the columns that a query in stages uses of its inputs, by name.
 
 A column is only ever meant by its name, or by a star. A star hands columns on under their names, so of those that it
 stands for, only the ones count that somebody behind it names.
@@ -146,11 +146,11 @@ def _struct_names(tree: exp.Expr) -> Iterable[str]:
 
 
 _ROW = "row"
-"""What rows with their order are called as a whole."""
+"""The name of a row as a whole where rows carry their order."""
 
 
 def _needs_whole_row(tree: exp.Expr, packed: frozenset[str]) -> bool:
-    """Whether a row is taken as a whole, and not by its fields."""
+    """Whether a row is used as a whole and not by its fields."""
     return any(
         column.name.lower() in packed or (column.name == _ROW and not isinstance(column.parent, exp.Alias))
         for column in tree.find_all(exp.Column)

@@ -1,4 +1,4 @@
-"""Which columns are the ends of windows, through subqueries and CTEs, and what is grouped by them."""
+"""Trace the columns that are ends of windows through subqueries and CTEs, and find what is grouped by them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ class WindowIndex:
     half: dict[int, WindowColumnUse] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether there is anything of windows in the tree."""
+        """Whether the tree has windows."""
         return bool(self.scopes)
 
     def over(self, made: SelectWindow) -> WindowColumnUse | None:
@@ -172,7 +172,7 @@ def _window_outputs(
 
 
 def window_misuses(followed: WindowIndex) -> Iterator[Problem]:
-    """Windows that are right by themselves, and not where they stand."""
+    """Valid windows in places where they cannot be used."""
     for found in followed.half.values():
         text = f"GROUP BY has `{found.node.name}`, which is only one end of a window"
         yield Problem("window-invalid", text, start_of(found.node), "group by the start and the end of the window")
@@ -180,13 +180,13 @@ def window_misuses(followed: WindowIndex) -> Iterator[Problem]:
         over = followed.over(made)
         if over is not None and over.column.part != "time":
             text = f"`{over.node.name}` is the {over.column.part} of a window, and no event time in this model"
-            hint = "use the time of the window: `window_time`, or what ends in _ROWTIME"
+            hint = "use the time of the window: `window_time`, or a function whose name ends in _ROWTIME"
             yield Problem("window-without-event-time", text, start_of(over.node), hint, over.node.name)
         if made.call.kind == "CUMULATE" and not is_window_table(made.select):
             hint = "write it as a table: FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), step, size))"
             yield Problem("window-invalid", "CUMULATE makes windows of tables only", start_of(made.call.node), hint)
         if made.call.kind == "HOP" and made.of_rows and not is_window_table(made.select):
-            text = "a row is in several windows of HOP, and nothing is grouped by them"
+            text = "HOP puts a row into several windows, and the query does not group by them"
             hint = "add HOP(…) to GROUP BY, or read FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size))"
             yield Problem("window-invalid", text, start_of(made.call.node), hint)
         if made.call.kind == "SESSION" and made.of_rows:
@@ -200,7 +200,7 @@ def is_window_table(select: exp.Select) -> bool:
 
 
 def _session_misuses(made: SelectWindow, followed: WindowIndex) -> Iterator[Problem]:
-    """A session is known when its rows are grouped, and not before."""
+    """Sessions of single rows: a session is only known when its rows are grouped."""
     place = start_of(made.call.node)
     readers = [
         scope for scope in followed.scopes.values() if any(s is made.select for s in select_sources(scope).values())
@@ -215,6 +215,6 @@ def _session_misuses(made: SelectWindow, followed: WindowIndex) -> Iterator[Prob
         rest = [e for e in scope.expression.args["group"].expressions if not any(e is end for end in ends)]
         if {key.name.casefold() for key in rest} != wanted:
             keys = ", ".join(key.sql() for key in rest)
-            text = "sessions are kept apart by other columns than they are grouped by"
+            text = "PARTITION BY of the session and GROUP BY have different columns"
             hint = f"write PARTITION BY {keys} behind the table" if keys else "group by the columns of PARTITION BY too"
             yield Problem("window-invalid", text, place, hint)

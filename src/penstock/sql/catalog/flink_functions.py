@@ -1,4 +1,4 @@
-"""The functions of Flink SQL that Spark lacks, or that give something else there: a table, and nothing but data.
+"""The functions of Flink SQL that Spark lacks or that behave differently there: a table of data.
 
 `spark` has one template for each number of arguments: Spark SQL, in which `_1` is the first argument. Further names
 are made from arguments when the SQL is known: `_2_literal` is a regular expression that matches the argument and
@@ -14,7 +14,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How Spark says what a function of Flink does. Without templates it is made by `rewriting`, by its name."""
+    """The Spark SQL for a function of Flink. Without templates, `rewrite.functions` translates it by name."""
 
     takes: str
     returns: str | None
@@ -174,8 +174,8 @@ SPECIAL: Final = frozenset(
 """Functions of Flink with a syntax, or a translation, of their own."""
 
 ABSENT: Final[Mapping[str, str]] = {
-    "CURRENT_WATERMARK": "late rows are left out by the watermark itself",
+    "CURRENT_WATERMARK": "the watermark already drops late rows",
     "SOURCE_WATERMARK": "declare `event_time` on the source",
     "GROUP_ID": "name the grouping columns instead",
 }
-"""Functions of Flink that nothing in Spark can stand for, and what to do instead."""
+"""Functions of Flink without an equivalent in Spark, and what to do instead."""

@@ -1,4 +1,4 @@
-"""What a function is called by those who wrote it, and which functions aggregate rows."""
+"""The names of functions as written, and the functions that aggregate rows."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -40,7 +40,7 @@ _AROUND: Final = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def called_name(node: exp.Expr) -> str:
-    """The name in a plain call, letter by letter; empty for what is none."""
+    """The name in a plain call as written; empty for other nodes."""
     if isinstance(node, exp.Anonymous):
         return node.name
     written = node.meta.get(WRITTEN)
@@ -59,12 +59,12 @@ def class_name(kind: type[exp.Expr]) -> str:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a function makes one value of many rows."""
+    """Whether a function aggregates rows."""
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES)
 
 
 def needs_over(node: exp.Expr) -> bool:
-    """Whether a function tells something of a row among others, which only OVER can say."""
+    """Whether a function needs OVER."""
     return isinstance(node, _RANKS)
 
 

@@ -1,4 +1,4 @@
-"""The functions of pipelines that Spark lacks, or that give something else there: a table, and nothing but data.
+"""The functions of pipelines that Spark lacks or that behave differently there: a table of data.
 
 Its form is that of `flink_functions`. Functions whose names begin with `penstock_row_` are those of `clients.rowwise`;
 they take what they are declared with and nothing else, so everything that is handed to them is cast.
@@ -275,7 +275,7 @@ OPTIONS: Final[Mapping[str, Mapping[int, tuple[str, ...]]]] = {
 """What may be written for an argument, by its place, in quotes."""
 
 _DIGITS: Final = "CAST(… AS DECIMAL(100, 18)) makes a decimal of up to 1000 digits, and operators compute with it"
-_GROUPS: Final = "a transform projects, filters and unites; put what groups rows into a model of a project"
+_GROUPS: Final = "a transform can only project, filter and unite rows; group them in a model of a project"
 PIPELINE_ABSENT: Final[Mapping[str, str]] = {
     **dict.fromkeys(("TO_DECIMAL_ARB_FROM_INT", "TRY_TO_DECIMAL_ARB_FROM_STRING"), _DIGITS),
     **{
@@ -289,4 +289,4 @@ PIPELINE_ABSENT: Final[Mapping[str, str]] = {
         f"JSON_{kind}AGG_{nulls}_ON_NULL": _GROUPS for kind in ("ARRAY", "OBJECT") for nulls in ("NULL", "ABSENT")
     },
 }  # fmt: skip
-"""Functions that nothing stands for, and what to do instead."""
+"""Functions without an equivalent, and what to do instead."""

@@ -1,4 +1,4 @@
-"""What a gateway takes of the records of one topic: fields, and conditions on them."""
+"""What a gateway selects from the records of one topic: fields, and conditions on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

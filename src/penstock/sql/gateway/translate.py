@@ -16,7 +16,7 @@ from penstock.sql.gateway.selection import EVERYTHING, GatewayInput, SelectedOut
 from penstock.sql.parse.query import Problem, Query, start_of
 from penstock.sql.types.columns import data_type
 
-WAY_OUT: Final = "write `materialized: topic`: a Spark query does it then"
+WAY_OUT: Final = "write `materialized: topic`, so that Spark runs it"
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _TAKEN: Final = frozenset(
@@ -26,7 +26,7 @@ _TAKEN: Final = frozenset(
         "union", "when", "where",
     }
 )  # fmt: skip
-"""Words that mean something else there. Fields below `record` are those of the record itself: its key, its offset."""
+"""Names with another meaning there. Fields of `record` are those of the record itself: its key, its offset."""
 _CLAUSES: Final[Mapping[str, str]] = {
     "distinct": "DISTINCT",
     "group": "GROUP BY",
@@ -44,7 +44,7 @@ _COMPARED: Final[Mapping[type[exp.Expr], tuple[str, str]]] = {
     exp.LT: ("<", ">"),
     exp.LTE: ("<=", ">="),
 }
-"""Operators, and what they become when the sides change places."""
+"""Operators, and their counterparts when the sides are swapped."""
 _REGEXP: Final = "REGEXP"
 _NAMES: Final[Mapping[type[exp.Expr], str]] = {
     exp.Between: "BETWEEN",
@@ -77,7 +77,7 @@ class _RefusedError(Exception):
 
 
 def gateway_selection(query: Query, below: GatewayInput) -> tuple[Selection, tuple[Problem, ...]]:
-    """What the gateway is told, and what it cannot be told."""
+    """A query as the gateway runs it, and why it cannot."""
     problems: list[_RefusedError] = []
     tree = query.tree
     if not isinstance(tree, exp.Select):
@@ -165,7 +165,7 @@ def _split_conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 @dataclass(frozen=True, slots=True)
 class _GatewayTranslator:
-    """Says parts of a query in the gateway's words, where it has any."""
+    """Translates the parts of a query that the gateway supports."""
 
     below: GatewayInput
     alias: str
@@ -193,7 +193,7 @@ class _GatewayTranslator:
         if not isinstance(literal, exp.Literal):
             raise _RefusedError(literal, _describe_node(literal))
         if path[0].casefold() in self.below.masked:
-            message = f"`{path[0]}` is masked, and the gateway would look at what is behind the mask"
+            message = f"`{path[0]}` is masked, and the gateway would use the unmasked value"
             raise _RefusedError(field, path[0], message)
         if (shown := self.below.outputs.get(path[0].casefold())) is not None and not shown.is_field:
             raise _RefusedError(field, "condition on a CASE")
@@ -281,13 +281,13 @@ def _render_literal(literal: exp.Literal) -> str:
             raise _RefusedError(literal, f"number written as `{text}`")
         return text
     if text.startswith("$"):
-        message = "the gateway takes a text that begins with `$` for a field"
+        message = "the gateway reads a text that begins with `$` as a field"
         raise _RefusedError(literal, "text that begins with `$`", message)
     return "'" + text.replace("'", "''") + "'"
 
 
 def _describe_node(node: exp.Expr) -> str:
-    """What people call a part of a query."""
+    """The name of a part of a query in messages."""
     if isinstance(node, exp.Not):
         inner = node.this.unnest()
         return "IS NOT NULL" if isinstance(inner, exp.Is) else f"NOT {_NAMES.get(type(inner), '')}".strip()

@@ -1,4 +1,4 @@
-"""Calls of functions, checked before anything runs: names that nobody knows, and arguments that cannot be right."""
+"""Check calls of functions before anything runs: unknown names and wrong arguments."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
@@ -26,7 +26,7 @@ PIPELINE_NAMES: Final = frozenset({*PIPELINE_TABLE, *PIPELINE_ABSENT, *TRANSLATE
 
 
 def wrong_calls(query: Query) -> Iterator[Problem]:
-    """Functions that do not exist, that nothing can stand for, or that are given too much or too little."""
+    """Functions that do not exist, have no equivalent, or have a wrong number of arguments."""
     in_flink = query.dialect is PROJECT
     table, missing = (TABLE, ABSENT) if in_flink else (PIPELINE_TABLE, PIPELINE_ABSENT)
     names = SPARK_NAMES | (FLINK_NAMES if in_flink else PIPELINE_NAMES)
@@ -55,7 +55,7 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
             yield from _check_argument_count(node, word, table[word])
 
 
-_FUNCTIONS: Final = "docs/sql.md tells which functions there are"
+_FUNCTIONS: Final = "docs/sql.md lists the functions"
 
 
 def _unknown_units(tree: exp.Expr) -> Iterator[Problem]:
@@ -78,9 +78,9 @@ def _absent_form(node: exp.Expr) -> Problem | None:
 
 
 def _incomplete_call(node: exp.Expr) -> Problem | None:
-    """Calls that the parser takes without what they need."""
+    """Incomplete calls that the parser accepts."""
     if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case) and node.args.get("false") is None:
-        hint = "it is written IF(condition, value, otherwise)"
+        hint = "the syntax is IF(condition, value, otherwise)"
         return Problem("sql-argument", "IF takes 3 arguments, and is given 2", start_of(node), hint, "IF")
     if needs_over(node) and not has_over(node):
         word = written_name(node)
@@ -143,14 +143,14 @@ _REFUSED: Final[_RefusedTypes] = {
 _REFUSED_BY_SPARK: Final = {**_REFUSED, **{kind: _REFUSED[kind] - _TEXTS for kind in ("number", "whole")}}
 
 _WORDS: Final[Mapping[str, tuple[str, str]]] = {
-    "text": ("a text", "JSON_STRING(…) makes a text of it"),
+    "text": ("a text", "convert it with JSON_STRING(…)"),
     "string": ("a text", "write CAST(… AS STRING)"),
     "bytes": ("a text", "write CAST(… AS STRING)"),
     "number": ("a number", "write CAST(… AS DOUBLE), or CASE WHEN … THEN 1 ELSE 0 END"),
     "whole": ("a whole number", "write CAST(… AS INT)"),
-    "time": ("a time", "TO_TIMESTAMP_LTZ(…, 3) makes one of milliseconds, TO_TIMESTAMP(…) one of a text"),
-    "array": ("an array", "SPLIT(…, ',') makes one of a text, ARRAY[…] of values"),
-    "map": ("a map", "STR_TO_MAP(…) makes one of a text, MAP[…] of values"),
+    "time": ("a time", "convert milliseconds with TO_TIMESTAMP_LTZ(…, 3), a text with TO_TIMESTAMP(…)"),
+    "array": ("an array", "use SPLIT(…, ',') for a text, ARRAY[…] for values"),
+    "map": ("a map", "use STR_TO_MAP(…) for a text, MAP[…] for values"),
     "collection": ("an array or a map", "use CHAR_LENGTH for a text"),
     "bool": ("TRUE or FALSE", "write a comparison"),
 }
@@ -198,7 +198,7 @@ def _check_zero_index(node: exp.Bracket) -> Iterator[Problem]:
     key = node.expressions[0] if len(node.expressions) == 1 else None
     is_array = node.this.type is not None and node.this.type.this is exp.DType.ARRAY
     if is_array and isinstance(key, exp.Literal) and key.name == "0":
-        text, hint = "an array has no element 0", "the first one has the number 1"
+        text, hint = "an array has no element 0", "the first element has the number 1"
         yield Problem("sql-argument", text, offset_of(node), hint, "0")
 
 

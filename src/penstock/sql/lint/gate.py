@@ -1,4 +1,4 @@
-"""The last look at a text before Spark gets it: it is read once more, and refused if any part of it is not allowed.
+"""Check SQL before Spark gets it: parse it once more, and refuse it if any part is not allowed.
 
 `forms` keeps such SQL out of a project. This check does not rely on that, nor on a tree that became a text correctly.
 """

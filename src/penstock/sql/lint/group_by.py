@@ -1,4 +1,4 @@
-"""What stands beside GROUP BY: columns that are neither grouped nor aggregated, and aggregates in wrong places."""
+"""Find columns that are neither grouped nor aggregated, and aggregates in wrong places."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -17,7 +17,7 @@ _SETS: Final = (exp.GroupingSets, exp.Rollup, exp.Cube)
 
 
 def find_ungrouped(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
-    """Columns of outputs and of HAVING that have many values in one group. Each is told once."""
+    """Columns of outputs and of HAVING with many values in one group. Each is reported once."""
     select = scope.expression
     group = select.args.get("group")
     if not isinstance(select, exp.Select) or group is None or group.args.get("all") or group.find(*_SETS):
@@ -50,7 +50,7 @@ def _grouping_hint(column: exp.Column, keys: Sequence[exp.Expr]) -> str:
 
 
 def _resolve_key(key: exp.Expr, select: exp.Select, read: set[str] | None) -> list[exp.Expr]:
-    """What a key stands for: itself, or an output by its number or its name, unless an input has that name."""
+    """The expression of a key: itself, or an output by its number or its name, unless an input has that name."""
     outputs = select.expressions
     if isinstance(key, exp.Literal) and key.is_int:
         return [outputs[int(key.name) - 1].unalias()] if 0 < int(key.name) <= len(outputs) else []
@@ -130,12 +130,12 @@ def misplaced_aggregates(query: Query) -> Iterator[Problem]:
         word, around = written_name(node), node.parent
         while around is not None and not isinstance(around, exp.Query | exp.Window | exp.Where | exp.Join | exp.Group):
             if is_group_aggregate(around):
-                text, hint = f"{word} stands inside {written_name(around)}", "take one of them in a subquery"
+                text, hint = f"{word} stands inside {written_name(around)}", "compute one of them in a subquery"
                 yield Problem("sql-not-grouped", text, start_of(node), hint, word)
                 break
             around = around.parent
         if isinstance(around, exp.Where | exp.Join | exp.Group):
             clause = {exp.Where: "WHERE", exp.Join: "ON", exp.Group: "GROUP BY"}[type(around)]
-            hint = "write it in HAVING, behind GROUP BY" if clause == "WHERE" else "take it in a subquery"
-            text = f"{word} stands in {clause}, where rows are not grouped yet"
+            hint = "write it in HAVING, after GROUP BY" if clause == "WHERE" else "compute it in a subquery"
+            text = f"{word} stands in {clause}, before rows are grouped"
             yield Problem("sql-not-grouped", text, start_of(node), hint, word)

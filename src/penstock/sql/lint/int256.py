@@ -1,8 +1,6 @@
-"""What is a wide number in a query, and where one meets something that it does not go with."""
+"""Finds the 256-bit numbers of a query, and values that cannot be used together with them."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import Final
 
 from sqlglot import exp
@@ -17,13 +15,14 @@ from penstock.sql.types.int256 import (
     GIVES,
     LIMITS,
     TAKES,
-    WideType,
-    has_wide_mention,
+    Int256Type,
+    int256_type,
     is_decimal,
-    parse_wide_type,
-    wide_type,
+    mentions_int256,
+    parse_int256_type,
 )
-from penstock.sql.types.wide_decimals import common_kind, decimal_sizes, result_kind
+from penstock.sql.types.long_decimals import common_kind, decimal_sizes, result_kind
+from penstock.sql.types.number_literals import decimal_literal, int_literal
 
 ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 WORDS: Final[Mapping[type[exp.Expr], str]] = dict(
@@ -37,7 +36,7 @@ _CARRIERS: Final = (
     exp.PropertyEQ, exp.Dot, exp.Tuple, exp.If, exp.Column, exp.Where, exp.Having, exp.From, exp.Join, exp.And,
     exp.Or, exp.Not,
 )  # fmt: skip
-"""What a wide number may stand in as it is. A branch of CASE is judged with it."""
+"""Nodes that take a 256-bit number as it is. A branch of CASE is checked with its CASE."""
 _CAST_TO: Final = frozenset(
     {
         *exp.DataType.TEXT_TYPES, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT,
@@ -46,17 +45,17 @@ _CAST_TO: Final = frozenset(
 )  # fmt: skip
 _WHOLE: Final = frozenset({exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT})
 _OPEN: Final = frozenset({exp.DType.UNKNOWN, exp.DType.NULL})
-_ONE_KIND: Final = "to_i256(…) or to_u256(…) makes one of the other"
-_MAKER: Final[Mapping[WideType, str]] = {"UINT256": "to_u256(…)", "INT256": "to_i256(…)"}
+_ONE_KIND: Final = "convert one of them with to_i256(…) or to_u256(…)"
+_MAKER: Final[Mapping[Int256Type, str]] = {"UINT256": "to_u256(…)", "INT256": "to_i256(…)"}
 
 
-def has_wide(sql: str, inputs: Mapping[str, Columns | None]) -> bool:
-    """Whether a query may have to do with wide numbers."""
-    return has_wide_mention(sql) or any(parse_wide_type(c.type) for columns in inputs.values() for c in columns or ())
+def may_have_int256(sql: str, inputs: Mapping[str, Columns | None]) -> bool:
+    """Whether a query may use 256-bit numbers."""
+    return mentions_int256(sql) or any(parse_int256_type(c.type) for columns in inputs.values() for c in columns or ())
 
 
-def annotate_wide(tree: exp.Expr) -> list[Problem]:
-    """Write the types of all that is a wide number into a tree that is qualified and annotated; what is wrong in it."""
+def annotate_int256(tree: exp.Expr) -> list[Problem]:
+    """Annotate the 256-bit numbers of a tree that is qualified and annotated. Returns what is wrong with their use."""
     problems: list[Problem] = []
     outputs: dict[int, dict[str, exp.DataType]] = {}
     for scope in traverse_scope(tree):
@@ -73,7 +72,7 @@ def annotate_wide(tree: exp.Expr) -> list[Problem]:
 
 
 def _own_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
-    """A query's own expressions, each behind those that it is made of; queries in it were looked at before."""
+    """A query's own expressions, operands first. Its subqueries are left out, as they are annotated before."""
     for child in node.iter_expressions():
         if not isinstance(child, exp.Query):
             yield from _own_expressions(child)
@@ -83,10 +82,10 @@ def _own_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _resolve_column(column: exp.Column, scope: Scope, outputs: Mapping[int, Mapping[str, exp.DataType]]) -> None:
-    """A column of a query within has the type of what it is there; an output in HAVING that of the output."""
+    """Give a column the type that it has in its subquery, and an output in HAVING the type of the output."""
     if not column.table and isinstance(scope.expression, exp.Select):
         output = output_aliases(scope.expression).get(column.name)
-        _set_wide_type(column, wide_type(output.type) if output is not None else None)
+        _set_type(column, int256_type(output.type) if output is not None else None)
     source = scope.sources.get(column.table)
     if isinstance(source, Scope) and (kind := outputs.get(id(source.expression), {}).get(column.name)) is not None:
         column.type = kind
@@ -98,7 +97,7 @@ def _check_node(node: exp.Expr) -> Iterator[Problem]:
             node.type = node.this.type or node.type
         case _ if isinstance(node, ARITHMETIC):
             yield from _check_operands(node, [node.this, node.expression], gives=True)
-            if is_decimal(wide_type(node.type)):
+            if is_decimal(int256_type(node.type)):
                 yield from _check_quotient(node)
         case _ if isinstance(node, COMPARISONS):
             yield from _check_operands(node, [node.this, node.expression])
@@ -117,16 +116,16 @@ def _check_node(node: exp.Expr) -> Iterator[Problem]:
         case exp.If() if not isinstance(node.parent, exp.Case):
             yield from _check_operands(node, branches(node), gives=True)
         case exp.Neg() | exp.Abs():
-            kind = wide_type(node.this.type)
+            kind = int256_type(node.this.type)
             if isinstance(node, exp.Neg) and kind == "UINT256":
-                hint = "to_i256(…) makes a number with a sign of it"
-                yield Problem("sql-argument", "a UINT256 has no sign to change", start_of(node), hint, "-")
-            _set_wide_type(node, kind)
+                hint = "convert it with to_i256(…)"
+                yield Problem("sql-argument", "a UINT256 cannot be negated", start_of(node), hint, "-")
+            _set_type(node, kind)
         case exp.Max() | exp.Min() | exp.Filter():
-            _set_wide_type(node, wide_type(node.this.type))
-        case exp.TryCast() if node.args.get("safe") and (wide_type(node.this.type) or wide_type(node.to)):
-            hint = "CAST refuses a row whose number does not fit"
-            yield Problem("sql-argument", "TRY_CAST does not know wide numbers", start_of(node), hint, "TRY_CAST")
+            _set_type(node, int256_type(node.this.type))
+        case exp.TryCast() if node.args.get("safe") and (int256_type(node.this.type) or int256_type(node.to)):
+            hint = "use CAST, which rejects rows whose number does not fit"
+            yield Problem("sql-argument", "TRY_CAST does not support 256-bit numbers", start_of(node), hint, "TRY_CAST")
         case exp.Cast():
             yield from _check_cast(node)
         case exp.Anonymous() if node.name.lower() in TAKES:
@@ -136,7 +135,7 @@ def _check_node(node: exp.Expr) -> Iterator[Problem]:
 
 
 def branches(node: exp.Expr) -> list[exp.Expr]:
-    """What a CASE or an IF may come to."""
+    """The possible results of a CASE or an IF."""
     if isinstance(node, exp.Case):
         found = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
     else:
@@ -144,29 +143,29 @@ def branches(node: exp.Expr) -> list[exp.Expr]:
     return [part for part in found if part is not None]
 
 
-def _set_wide_type(node: exp.Expr, kind: WideType | None) -> None:
+def _set_type(node: exp.Expr, kind: Int256Type | None) -> None:
     if kind is not None:
         node.type = exp.DataType.build(kind, dialect="clickhouse" if kind in FIELDS else "spark")
 
 
 def _check_quotient(node: exp.Expr) -> Iterator[Problem]:
     if isinstance(node, exp.IntDiv):
-        hint = "`/` gives a decimal, and CAST(… AS BIGINT) what stands before its point"
+        hint = "use `/`, and CAST(… AS BIGINT) for the integer part"
         yield Problem("sql-argument", "DIV does not take DECIMAL of more than 38 digits", start_of(node), hint, "DIV")
 
 
-def _result_kind(node: exp.Expr, operands: Sequence[exp.Expr]) -> WideType:
-    """The type of decimals that come of operands of which one is such a decimal."""
+def _result_kind(node: exp.Expr, operands: Sequence[exp.Expr]) -> Int256Type:
+    """The type of a result if one operand is a long decimal."""
     sizes = [_digit_sizes(operand) for operand in operands if not isinstance(operand, exp.Null)]
     word = next((word for cls, word in WORDS.items() if isinstance(node, cls)), None)
     return common_kind(*sizes) if word is None or len(sizes) < 2 else result_kind(word, sizes[0], sizes[1])
 
 
 def _digit_sizes(operand: exp.Expr) -> tuple[int, int]:
-    """How many digits an operand has, all and behind the point."""
-    kind = wide_type(operand.type)
+    """The precision and scale of an operand."""
+    kind = int256_type(operand.type)
     if kind is not None:
-        return decimal_sizes(kind) if is_decimal(kind) else _WIDE_DIGITS
+        return decimal_sizes(kind) if is_decimal(kind) else _INT256_DIGITS
     if (written := decimal_literal(operand)) is not None:
         _, digits, power = written.as_tuple()
         assert isinstance(power, int)
@@ -178,7 +177,7 @@ def _digit_sizes(operand: exp.Expr) -> tuple[int, int]:
     return _DIGITS_OF.get(found.this, _UNKNOWN) if found is not None else _UNKNOWN
 
 
-_WIDE_DIGITS: Final = (78, 0)
+_INT256_DIGITS: Final = (78, 0)
 _UNKNOWN: Final = (38, 18)
 _DIGITS_OF: Final[Mapping[exp.DType, tuple[int, int]]] = {
     exp.DType.TINYINT: (3, 0), exp.DType.SMALLINT: (5, 0), exp.DType.INT: (10, 0), exp.DType.BIGINT: (19, 0),
@@ -186,15 +185,15 @@ _DIGITS_OF: Final[Mapping[exp.DType, tuple[int, int]]] = {
 
 
 def _check_operands(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool = False) -> Iterator[Problem]:
-    """Operands of which one may be wide: then so must be what the others can be read as."""
-    kinds = [kind for kind in (wide_type(operand.type) for operand in operands) if kind is not None]
+    """Check operands of which one may be a 256-bit number: the others must be convertible to its type."""
+    kinds = [kind for kind in (int256_type(operand.type) for operand in operands) if kind is not None]
     if not kinds:
         return
     decimal = next((kind for kind in kinds if is_decimal(kind)), None)
     if gives:
-        _set_wide_type(node, kinds[0] if decimal is None else _result_kind(node, operands))
+        _set_type(node, kinds[0] if decimal is None else _result_kind(node, operands))
     if decimal is None and len(set(kinds)) > 1:
-        yield Problem("sql-argument", "UINT256 and INT256 do not go together", start_of(node), _ONE_KIND, "UINT256")
+        yield Problem("sql-argument", "UINT256 and INT256 cannot be mixed", start_of(node), _ONE_KIND, "UINT256")
         return
     for operand in operands:
         if (found := _misfit(operand, decimal or kinds[0])) is not None:
@@ -202,9 +201,9 @@ def _check_operands(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool
             return
 
 
-def _misfit(operand: exp.Expr, kind: WideType, *, texts: bool = False) -> tuple[str, str] | None:
-    """Why something cannot be read as a wide number, and the way out."""
-    if (own := wide_type(operand.type)) == kind or (own is not None and is_decimal(kind)):
+def _misfit(operand: exp.Expr, kind: Int256Type, *, texts: bool = False) -> tuple[str, str] | None:
+    """Why a value cannot be converted to a 256-bit type, and what to do."""
+    if (own := int256_type(operand.type)) == kind or (own is not None and is_decimal(kind)):
         return None
     if is_decimal(kind) and decimal_literal(operand) is not None:
         return None
@@ -219,96 +218,47 @@ def _misfit(operand: exp.Expr, kind: WideType, *, texts: bool = False) -> tuple[
         sizes = [int(size.name) for size in found.expressions]
         if len(sizes) < 2 or sizes[1] == 0 or is_decimal(kind):
             return None
-        return f"{kind} and {shown} do not go together: a wide number has no digits behind its point", _LOSSY
+        return f"{kind} and {shown} cannot be mixed: a 256-bit integer has no digits after the decimal point", _LOSSY
     if found.this in (exp.DType.DOUBLE, exp.DType.FLOAT):
-        return f"{kind} and {shown} do not go together: digits would be lost", _LOSSY
+        return f"{kind} and {shown} cannot be mixed: digits would be lost", _LOSSY
     if found.this in exp.DataType.TEXT_TYPES or found.this in (exp.DType.BINARY, exp.DType.VARBINARY):
         maker = _MAKER.get(kind, f"CAST(… AS {kind})")
-        return None if texts else (f"{kind} and {shown} do not go together", f"{maker} makes a number of it")
-    return f"{kind} and {shown} do not go together", "write CAST(… AS STRING) around the wide number"
+        return None if texts else (f"{kind} and {shown} cannot be mixed", f"convert the text with {maker}")
+    return f"{kind} and {shown} cannot be mixed", f"write CAST(… AS STRING) around the {kind}"
 
 
-_LOSSY: Final = "write CAST(… AS DOUBLE) around the wide number, if they may be"
+_LOSSY: Final = "write CAST(… AS DOUBLE) around the 256-bit number if it may lose digits"
 
 
-def _range_error(value: int, kind: WideType) -> tuple[str, str]:
+def _range_error(value: int, kind: Int256Type) -> tuple[str, str]:
     if kind == "UINT256" and value < 0:
-        return f"{value} is below zero, and a UINT256 never is", "to_i256(…) makes a number with a sign"
+        return f"{value} is negative, and UINT256 is unsigned", "use to_i256(…) for a signed number"
     return f"{value} does not fit into {kind}", f"{kind} goes from {LIMITS[kind][0]} to {LIMITS[kind][1]}"
 
 
-def int_literal(node: exp.Expr) -> int | None:
-    """The whole number that is written here, as a number or in quotes."""
-    match node:
-        case exp.Paren():
-            return int_literal(node.this)
-        case exp.Cast(this=exp.Literal()) if _is_lossless(node):
-            return int_literal(node.this)
-        case exp.Neg():
-            found = int_literal(node.this)
-            return None if found is None else -found
-        case exp.Literal() if node.name.lstrip("-").isdecimal() and node.name.isascii() and len(node.name) < _LONGEST:
-            return int(node.name)
-        case _:
-            return None
-
-
-_LONGEST: Final = 1000
-
-
-def decimal_literal(node: exp.Expr) -> Decimal | None:
-    """The number that is written here, with or without a fraction, as a number or in quotes."""
-    match node:
-        case exp.Paren():
-            return decimal_literal(node.this)
-        case exp.Neg():
-            found = decimal_literal(node.this)
-            return None if found is None else -found
-        case exp.Literal() if _NUMBER.fullmatch(node.name) and len(node.name) < _LONGEST:
-            return Decimal(node.name)
-        case exp.Cast(this=exp.Literal()) if _is_lossless(node):
-            return decimal_literal(node.this)
-        case _:
-            return None
-
-
-_NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)", re.ASCII)
-
-
-def _is_lossless(cast: exp.Cast) -> bool:
-    """Whether a number stays what it is: so are those marked that are longer than an INT."""
-    if cast.to.this is exp.DType.BIGINT:
-        return len(cast.this.name) <= _BIGINT_DIGITS
-    sizes = [int(size.name) for size in cast.to.expressions] if cast.to.this is exp.DType.DECIMAL else []
-    return len(sizes) == 2 and sizes[1] == 0 and len(cast.this.name) <= sizes[0]
-
-
-_BIGINT_DIGITS: Final = 18
-
-
 def _check_cast(node: exp.Cast) -> Iterator[Problem]:
-    kind, wanted = wide_type(node.this.type), wide_type(node.to)
+    kind, wanted = int256_type(node.this.type), int256_type(node.to)
     if kind is not None and node.to.this not in _CAST_TO:
         text = f"{kind} cannot be cast to {type_text(node.to)}"
-        yield Problem("sql-argument", text, start_of(node), "CAST(… AS STRING) makes a text of it", "CAST")
+        yield Problem("sql-argument", text, start_of(node), "write CAST(… AS STRING) around it", "CAST")
     elif kind is not None and is_decimal(wanted):
         pass
     elif wanted is not None and kind is None and (found := _misfit(node.this, wanted, texts=True)) is not None:
         yield Problem("sql-argument", found[0], start_of(node), found[1], "CAST")
-    _set_wide_type(node, wanted)
+    _set_type(node, wanted)
 
 
 def _check_call(node: exp.Anonymous, name: str) -> Iterator[Problem]:
     number, kind = TAKES[name]
-    node.type = exp.DataType.build(GIVES[name], dialect="clickhouse" if parse_wide_type(GIVES[name]) else "spark")
+    node.type = exp.DataType.build(GIVES[name], dialect="clickhouse" if parse_int256_type(GIVES[name]) else "spark")
     if len(node.expressions) != number:
         text = f"{name} takes {number} argument{'s' * (number > 1)}, and is given {len(node.expressions)}"
-        hint = "docs/pipelines.md has the functions over wide numbers"
+        hint = "see docs/pipelines.md for the functions over 256-bit numbers"
         yield Problem("sql-argument", text, start_of(node), hint, name)
         return
-    made = parse_wide_type(GIVES[name]) or "INT256"
+    made = parse_int256_type(GIVES[name]) or "INT256"
     for argument in node.expressions:
-        own = wide_type(argument.type)
+        own = int256_type(argument.type)
         if own is not None and kind not in (None, own):
             yield Problem("sql-argument", f"{name} takes {kind}, and is given {own}", start_of(node), _ONE_KIND, name)
         elif own is None and (found := _misfit(argument, kind or made, texts=True)) is not None:
@@ -317,21 +267,22 @@ def _check_call(node: exp.Anonymous, name: str) -> Iterator[Problem]:
 
 
 def _check_placement(node: exp.Expr) -> Iterator[Problem]:
-    """Functions that know nothing of wide numbers would take the bytes for something else."""
-    kind = next((kind for child in node.iter_expressions() if (kind := wide_type(child.type)) is not None), None)
+    """Refuse functions that do not support 256-bit numbers: they would misread the bytes."""
+    kind = next((kind for child in node.iter_expressions() if (kind := int256_type(child.type)) is not None), None)
     if kind is not None and not isinstance(node, exp.DataType | exp.ColumnDef):
         text = f"{written_name(node)} does not take {kind}"
-        yield Problem("sql-argument", text, start_of(node), "CAST(… AS STRING) makes a text of it", written_name(node))
+        yield Problem("sql-argument", text, start_of(node), "write CAST(… AS STRING) around it", written_name(node))
 
 
 def _check_union(union: exp.SetOperation) -> Iterator[Problem]:
     sides = [side.unnest() for side in (union.left, union.right)]
+    # Sides of unequal length are refused by Spark.
     pairs = zip(*(side.selects if isinstance(side, exp.Query) else [] for side in sides), strict=False)
     for one, other in pairs:
-        kinds = {wide_type(one.type), wide_type(other.type)}
+        kinds = {int256_type(one.type), int256_type(other.type)}
         empty = any(isinstance(side.unalias(), exp.Null) for side in (one, other))
         if len(kinds) > 1 and not empty:
-            shown = " and ".join(wide_type(side.type) or type_text(side.type) or "a value" for side in (one, other))
-            text = f"the sides of a UNION do not go together in `{one.alias_or_name}`: {shown}"
-            hint = "to_u256(…) or to_i256(…) makes a wide number"
+            shown = " and ".join(int256_type(side.type) or type_text(side.type) or "a value" for side in (one, other))
+            text = f"the types of `{one.alias_or_name}` differ between the sides of a UNION: {shown}"
+            hint = "convert one of them with to_u256(…) or to_i256(…)"
             yield Problem("sql-argument", text, start_of(other), hint, "UNION")

@@ -1,4 +1,4 @@
-"""Keys that rows cannot be found by: another value each time they are looked at, or of a type that has no order."""
+"""Find keys that do not identify rows: their value differs at each call, or their type has no order."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -26,7 +26,7 @@ def nondeterministic_keys(query: Query) -> Iterator[Problem]:
         for node in key.find_all(*_CLASSES, exp.Anonymous):
             if is_nondeterministic(node) and not _is_in_window(node, key):
                 word = written_name(node)
-                text = f"{clause} has {word}, which is another value each time"
+                text = f"{clause} has {word}, whose value differs at each call"
                 yield Problem("sql-nondeterministic-key", text, _function_offset(query, node, word), _HINT, word)
 
 
@@ -36,7 +36,7 @@ def unordered_keys(typed: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         for value in (key.this, key.expression) if clause == "JOIN" else (key.unalias(),):
             kind = types.type_of(value)
             if kind is not None and any(part.this is exp.DType.MAP for part in kind.find_all(exp.DataType)):
-                text = f"{clause} is by a MAP, and maps cannot be compared"
+                text = f"{clause} has a MAP as its key, and maps cannot be compared"
                 hint = "take an element of it: m['key'], or make a text of it: JSON_STRING(m)"
                 yield Problem("sql-argument", text, start_of(value), hint, clause)
                 break

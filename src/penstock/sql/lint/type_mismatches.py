@@ -1,4 +1,4 @@
-"""Operators, conditions and unions whose types do not go together, and those that read texts as numbers."""
+"""Find operators, conditions and unions with wrong types, and those that read texts as numbers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -6,8 +6,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.errors import did_you_mean
 from penstock.sql.catalog.function_names import written_name
+from penstock.sql.lint.element_access import check_element, check_field
 from penstock.sql.lint.unnest import wrong_unnest
 from penstock.sql.parse.query import Problem, offset_of, start_of
 from penstock.sql.types.columns import type_text
@@ -27,15 +27,15 @@ _LOOSE: Final = frozenset({frozenset({"number", "text"}), frozenset({"time", "da
 
 
 def find_mismatches(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
-    """What cannot be right, and under its own code what fails over some rows only."""
+    """Type errors, and under a code of its own what fails over some rows only."""
     for node in typed.find_all(*_JUDGED):
         match node:
             case exp.Bracket():
-                yield from _check_element(node, types, in_flink=in_flink)
+                yield from check_element(node, types, in_flink=in_flink)
             case exp.Cast():
                 yield from _check_cast(node)
             case exp.Dot():
-                yield from _check_field(node, types)
+                yield from check_field(node, types)
             case exp.Coalesce() | exp.Greatest() | exp.Least():
                 yield from _check_choice(node, types)
             case exp.SetOperation():
@@ -59,12 +59,12 @@ def _check_arithmetic(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     found, sign = {one, other}, next(sign for kind, sign in _SIGNS.items() if isinstance(node, kind))
     if found == {"text"} and all(not isinstance(side, exp.Literal) for side in sides):
         text = f"{sign} takes numbers, and is given two texts"
-        hint = "|| puts texts together" if sign == "+" else "write CAST(… AS DOUBLE)"
+        hint = "|| concatenates texts" if sign == "+" else "write CAST(… AS DOUBLE)"
         yield Problem("sql-argument", text, start_of(node), hint, sign)
     elif found & {"truth", "bytes", "nested"} or _is_bad_time_math(node, one, other):
         shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in sides)
         timely = found & {"time", "date"}
-        hint = "write a length of time: INTERVAL '1' HOUR" if timely else "write CAST(… AS DOUBLE)"
+        hint = "write an interval: INTERVAL '1' HOUR" if timely else "write CAST(… AS DOUBLE)"
         yield Problem("sql-argument", f"{sign} cannot be used with {shown}", start_of(node), hint, sign)
     else:
         yield from _check_text_number(node, sides, types)
@@ -124,18 +124,18 @@ def _check_cast(node: exp.Cast) -> Iterator[Problem]:
         return
     can_read, kind, _ = wanted
     if not can_read(node.this.name):
-        hint = "TRY_CAST gives null for what cannot be read"
+        hint = "TRY_CAST gives null for a text that cannot be read"
         yield Problem("sql-argument", f"{node.this.sql()} is not {kind}", start_of(node), hint, node.this.name)
 
 
 def _comparison_hint(found: frozenset[Family | None]) -> str:
     if found & {"time", "date"}:
-        return "write a time: TIMESTAMP '2026-01-01 00:00:00'; TO_TIMESTAMP_LTZ(…, 3) makes one of milliseconds"
+        return "write a time: TIMESTAMP '2026-01-01 00:00:00'; TO_TIMESTAMP_LTZ(…, 3) converts milliseconds"
     return "write CAST(… AS …) around one of them"
 
 
 def _check_value_list(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
-    """IN, BETWEEN and CASE x compare one value with several; the first that does not fit is told."""
+    """IN, BETWEEN and CASE x compare one value with several. The first misfit is reported."""
     match node:
         case exp.In():
             others = node.expressions
@@ -164,12 +164,14 @@ def _check_text_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes)
         return
     shown, name = _describe_node(text), _describe_node(text).strip("`")
     as_text, as_number = f"write CAST({_describe_node(number).strip('`')} AS STRING)", f"TRY_CAST({name} AS DOUBLE)"
-    message = f"{shown} is a text, and is read as a number here: rows whose text is none fail"
+    message = f"{shown} is a text that is read as a number here: rows whose text is not a number fail"
     if isinstance(text, exp.Literal):
-        yield Problem("sql-argument", f"{shown} is read as a number here, and is none", start_of(node), as_text, name)
+        yield Problem(
+            "sql-argument", f"{shown} is read as a number here, but is not a number", start_of(node), as_text, name
+        )
         return
     if isinstance(node, _ARITHMETIC):
-        hint = f"write {as_number}, which is null for what is no number"
+        hint = f"write {as_number}, which is null if the text is not a number"
     else:
         hint = f"{as_text}, or {as_number}"
     yield Problem(AS_NUMBER, message, start_of(node), hint, name)
@@ -209,62 +211,8 @@ def _check_condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         yield Problem("sql-argument", text, start_of(condition), "write a comparison: … > 0, … = 'x'", "condition")
 
 
-def _check_element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
-    family = types.family_of(node.this)
-    if family not in (None, "nested"):
-        text = f"[…] takes an element of an array or a map, and is given {type_text(types.type_of(node.this))}"
-        hint = "SUBSTRING(text, 1, 1) takes a character, SPLIT_INDEX(text, ',', 0) a part" if family == "text" else None
-        yield Problem("sql-argument", text, start_of(node), hint or "take the value itself", "[]")
-    elif in_flink and len(node.expressions) == 1 and (whole := types.type_of(node.this)) is not None:
-        key = node.expressions[0]
-        is_map = whole.this is exp.DType.MAP and len(whole.expressions) == 2
-        wanted = family_of_type(whole.expressions[0]) if is_map else "number" if whole.this is exp.DType.ARRAY else None
-        found = types.family_of(key)
-        too_wide = (
-            wanted == "number"
-            and not is_map
-            and isinstance(key, exp.Column | exp.Cast)
-            and _is_wider_than_int(key, types)
-        )
-        if found is not None and wanted is not None and (found != wanted or too_wide):
-            owner = "a key of this map" if is_map else "the number of an element"
-            named = type_text(whole.expressions[0]) if is_map else "INT"
-            text = f"{owner} is {named}, and this is {type_text(types.type_of(key))}"
-            hint = f"write CAST(… AS {named})" if is_map or too_wide else "the first element has the number 1"
-            yield Problem("sql-argument", text, start_of(node), hint, "[]")
-
-
-def _is_wider_than_int(key: exp.Expr, types: KnownTypes) -> bool:
-    """Whether it has a type that Spark does not take for the number of an element."""
-    return type_text(types.type_of(key)) not in (None, "TINYINT", "SMALLINT", "INT")
-
-
-def _check_field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
-    """`a.b`, where `a` is no row, or one without `b`."""
-    name, whole = node.expression.name, types.type_of(node.this)
-    if whole is None or not isinstance(node.expression, exp.Identifier) or _can_be_input(node):
-        return
-    place = node.expression.meta.get("start", start_of(node))
-    owner = node.this.output_name
-    if whole.this is exp.DType.STRUCT:
-        fields = [field.name for field in whole.expressions if isinstance(field, exp.ColumnDef)]
-        if fields and name.casefold() not in {field.casefold() for field in fields}:
-            hint = did_you_mean(name, fields, otherwise="fields")
-            yield Problem("sql-unknown-column", f"`{owner}` has no field `{name}`", place, hint, name)
-    elif types.family_of(node.this) not in (None, "nested"):
-        text = f"`{owner}` is {type_text(whole)}, and has no field `{name}`"
-        yield Problem("sql-unknown-column", text, place, "only a ROW has fields", name)
-
-
-def _can_be_input(node: exp.Dot) -> bool:
-    """Whether `a` may be an input all the same: of a SEMI JOIN, or a row of a pattern."""
-    name = node.this.output_name.casefold()
-    inputs = {table.alias_or_name.casefold() for table in node.root().find_all(exp.Table, exp.Subquery)}
-    return name in inputs or node.find_ancestor(exp.MatchRecognize) is not None
-
-
 def _check_choice(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
-    """Values of which one is taken; the first that does not go with the others is told."""
+    """Values of COALESCE, GREATEST or LEAST. The first one of another type is reported."""
     values = [node.this, *node.expressions]
     known = [value for value in values if types.family_of(value) is not None]
     for one, other in pairwise(known):
@@ -287,7 +235,7 @@ def _check_union(union: exp.SetOperation, types: KnownTypes) -> Iterator[Problem
     left, right = union.left.unnest(), union.right.unnest()
     if not isinstance(left, exp.Query) or not isinstance(right, exp.Query) or left.is_star or right.is_star:
         return
-    for one, other in zip(left.selects, right.selects, strict=False):
+    for one, other in zip(left.selects, right.selects, strict=False):  # Spark refuses sides of unequal length
         found = frozenset({types.family_of(one.unalias()), types.family_of(other.unalias())})
         if None in found or len(found) == 1 or found == {"time", "date"}:
             continue
@@ -296,7 +244,7 @@ def _check_union(union: exp.SetOperation, types: KnownTypes) -> Iterator[Problem
         name = one.alias_or_name
         if found == {"number", "text"}:
             message = (
-                f"`{name}` is {shown[0]} on one side and {shown[1]} on the other: rows whose text is no number fail"
+                f"`{name}` is {shown[0]} on one side and {shown[1]} on the other: rows whose text is not a number fail"
             )
             yield Problem(AS_NUMBER, message, place, "write CAST(… AS STRING) around the number", name)
         else:

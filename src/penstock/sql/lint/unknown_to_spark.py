@@ -1,4 +1,4 @@
-"""What Spark would not know in the SQL that is made for it: the last look at a query of a pipeline."""
+"""Find functions and operators in translated SQL that Spark does not know."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -23,11 +23,11 @@ _OPERATORS: Final = frozenset(
         TokenType.SIMILAR_TO,
     }
 )  # fmt: skip
-_HINT: Final = "docs/sql.md tells which functions and operators there are"
+_HINT: Final = "docs/sql.md lists the functions and operators"
 
 
 def find_spark_unknowns(query: Query) -> Iterator[Problem]:
-    """Functions and operators that Spark lacks, after everything has been said in its words."""
+    """Functions and operators that Spark lacks, after the translation."""
     tokens = SPARK.tokenize(to_spark(query))
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         word = token.text.upper()
@@ -40,7 +40,7 @@ def find_spark_unknowns(query: Query) -> Iterator[Problem]:
         if called and word not in _KNOWN and not word.startswith(_OWN):
             node = _source_call(query, word)
             name = word if node is None else written_name(node)
-            text = f"{name.lower()} cannot be said in Spark"
+            text = f"{name.lower()} has no equivalent in Spark"
             yield Problem("sql-unsupported", text, 0 if node is None else start_of(node), _HINT, name)
             return
 

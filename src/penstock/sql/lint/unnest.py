@@ -1,4 +1,4 @@
-"""UNNEST of what is neither array nor map, and with more or fewer names than its rows have columns."""
+"""Find UNNEST of other types than arrays and maps, and with a wrong number of names."""
 
 from collections.abc import Iterator
 
@@ -12,14 +12,14 @@ _OPEN = (exp.DType.UNKNOWN, exp.DType.NULL)
 
 
 def wrong_unnest(node: exp.Unnest, types: KnownTypes) -> Iterator[Problem]:
-    """What Spark would refuse when the query starts, as far as the type is known before."""
+    """What Spark would refuse at the start of the query, as far as types are known."""
     given = node.expressions[0] if node.expressions else None
     kind = types.type_of(given) if given is not None else None
     if given is None or kind is None or kind.this in _OPEN:
         return
     if kind.this not in (exp.DType.ARRAY, exp.DType.MAP):
-        text = f"UNNEST makes rows of an array or a map, and is given {type_text(kind)}"
-        hint = "name a column that is an array or a map; SPLIT(text, ',') makes an array of a text"
+        text = f"UNNEST takes an array or a map, and is given {type_text(kind)}"
+        hint = "name a column that is an array or a map; convert a text with SPLIT(text, ',')"
         yield Problem("sql-argument", text, start_of(given), hint, "UNNEST")
         return
     alias = node.args.get("alias")

@@ -1,4 +1,4 @@
-"""Columns that are not there: names that none of a query's inputs has, or several of them."""
+"""Find names of columns that no input has, or that several have."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from penstock.sql.types.columns import Columns
 
 
 def find_unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
-    """Columns that none of the scope's sources has. Where a source is not known, nothing is claimed."""
+    """Columns that none of the scope's sources has. Unknown sources may have any column."""
     sources = {alias.casefold(): _source_columns(source, inputs) for alias, source in _scope_sources(scope)}
     counts = {alias: Counter(map(str.casefold, columns or ())) for alias, columns in sources.items()}
     in_pattern = scope.expression.find(exp.MatchRecognize) is not None
@@ -51,7 +51,7 @@ def find_unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Itera
             yield _problem(column, text, "write the input's name before it", column.name)
         elif table or not scope.is_subquery:  # without a table it may be a column of the query around
             candidates = [name for alias in asked for name in sources[alias] or ()]
-            carried = "changes carry it by themselves: leave it out"
+            carried = "changes have it already: remove it"
             hint = carried if column.name == OP else did_you_mean(column.name, candidates, otherwise="columns")
             yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
 
@@ -72,7 +72,7 @@ def window_name_clashes(scope: Scope, inputs: Mapping[str, Columns | None]) -> I
             name.casefold() for _, source in _scope_sources(scope) for name in _source_columns(source, inputs) or ()
         }
         if taken := [f"`{name}`" for name in WINDOW_COLUMNS if name in read]:
-            text = f"a window adds {', '.join(taken)}, and what it is over has that already"
+            text = f"a window adds {', '.join(taken)}, and its input already has that column"
             hint = "give it another name there, with AS"
             yield Problem("window-invalid", text, start_of(made[0].node), hint)
 

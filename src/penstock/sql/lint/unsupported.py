@@ -1,4 +1,4 @@
-"""What the parser takes, and what could not run: told from the text alone, before types are known."""
+"""Find SQL that the parser accepts but Spark cannot run, before types are known."""
 
 import math
 import re
@@ -14,7 +14,7 @@ from penstock.sql.catalog.function_names import called_name, is_aggregate, writt
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, offset_of, start_of
 from penstock.sql.types.columns import wrong_digits
-from penstock.sql.types.wide_decimals import MOST_DIGITS
+from penstock.sql.types.long_decimals import MOST_DIGITS
 
 _DECIMAL_DIGITS: Final = 38
 
@@ -57,7 +57,9 @@ def _check_listagg(call: exp.Expr) -> Iterator[Problem]:
     separator = call.args.get("separator")
     if separator is not None and separator.find(exp.Column) is not None:
         hint = "write a text: LISTAGG(name, '; ')"
-        yield Problem("sql-argument", "the separator of LISTAGG is no constant", start_of(separator), hint, "LISTAGG")
+        yield Problem(
+            "sql-argument", "the separator of LISTAGG is not a constant", start_of(separator), hint, "LISTAGG"
+        )
 
 
 # Words
@@ -71,7 +73,7 @@ _PARTS: Final = (_LENGTHS - {"MICROSECOND"}) | {
     "CENTURY", "DAYOFWEEK", "DAYOFWEEK_ISO", "DECADE", "DOW", "DOW_ISO", "DOY", "EPOCH", "ISODOW", "ISOYEAR",
     "MILLENNIUM", "YEAROFWEEK",
 }  # fmt: skip
-"""What can be taken out of a time."""
+"""The fields that can be extracted from a time."""
 
 
 def _check_time_unit(node: exp.Expr) -> Iterator[Problem]:
@@ -89,7 +91,7 @@ def _check_rounding(node: exp.Expr) -> Iterator[Problem]:
 def _check_unit(node: exp.Expr, unit: object, known: frozenset[str]) -> Iterator[Problem]:
     if isinstance(unit, exp.Var) and (word := unit.name.upper()) not in known and word.removesuffix("S") not in known:
         hint = did_you_mean(word, sorted(known), otherwise="units")
-        yield Problem("sql-argument", f"`{unit.name}` is no unit of time", start_of(node), hint, unit.name)
+        yield Problem("sql-argument", f"`{unit.name}` is not a unit of time", start_of(node), hint, unit.name)
 
 
 # Types and constants
@@ -182,7 +184,7 @@ def _check_pattern(node: exp.Expr, pattern: exp.Expr) -> Iterator[Problem]:
             re.compile(pattern.name)
     except re.error as error:
         if error.msg in _UNBALANCED:
-            text = f"'{pattern.name}' is no regular expression: a bracket has no other half"
+            text = f"'{pattern.name}' is not a regular expression: a bracket is not closed"
             hint = r"close it, or write a backslash before it to mean the bracket itself"
             yield Problem("sql-argument", text, _call_offset(node), hint, pattern.name)
 

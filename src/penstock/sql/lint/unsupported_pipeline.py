@@ -1,4 +1,4 @@
-"""What pipelines may not write, because nothing in Spark can stand for it, or the arguments must be written out."""
+"""Find SQL of pipelines without an equivalent in Spark, and arguments that must be literals."""
 
 import re
 from collections.abc import Iterator
@@ -13,16 +13,19 @@ from penstock.sql.parse.query import Problem, Query, start_of
 from penstock.sql.rewrite.pipeline_datetime import PARTS, extract_template, interval_micros
 from penstock.sql.types.arrow_types import arrow_type
 from penstock.sql.types.columns import SPARK_HAS
-from penstock.sql.types.int256 import wide_type
-from penstock.sql.types.wide_decimals import MOST_DIGITS
+from penstock.sql.types.int256 import int256_type
+from penstock.sql.types.long_decimals import MOST_DIGITS
 
 
 def find_pipeline_misuses(query: Query) -> Iterator[Problem]:
-    """Forms and arguments that cannot be said in Spark."""
+    """Forms and arguments without an equivalent in Spark."""
     for node in query.tree.find_all(exp.With, exp.Star, exp.Cast, exp.Extract, exp.SimilarTo, exp.Anonymous):
         match node:
             case exp.With() if node.args.get("recursive"):
-                hint, place = "a transform projects, filters and unites", keyword_offset(query, "WITH RECURSIVE", 0)
+                hint, place = (
+                    "a transform can only project, filter and unite rows",
+                    keyword_offset(query, "WITH RECURSIVE", 0),
+                )
                 yield Problem("sql-unsupported", "unsupported plan: WITH RECURSIVE", place, hint, "WITH RECURSIVE")
             case exp.Star():
                 yield from _check_star(node)
@@ -30,7 +33,7 @@ def find_pipeline_misuses(query: Query) -> Iterator[Problem]:
                 yield from _check_cast(node)
             case exp.Extract() if extract_template(node) is None:
                 hint = f"take one of {', '.join(PARTS).lower()}"
-                text = f"{node.name.lower()} of a time cannot be told here"
+                text = f"{node.name.lower()} of a time is not supported here"
                 yield Problem("sql-unsupported", text, start_of(node), hint, "EXTRACT")
             case exp.SimilarTo() if not isinstance(node.expression, exp.Literal):
                 hint = "regexp_like(…, …) takes any text as a pattern"
@@ -46,7 +49,7 @@ def _check_star(star: exp.Star) -> Iterator[Problem]:
     for clause in ("replace", "rename"):
         if star.args.get(clause):
             text = f"Spark has no * {clause.upper()}"
-            hint = "leave the columns out with * EXCEPT (…), and write the new ones behind it"
+            hint = "exclude the columns with * EXCEPT (…), and write the new ones after it"
             yield Problem("sql-unsupported", text, start_of(star), hint, clause.upper())
 
 
@@ -55,17 +58,17 @@ _WAYS: Final = {
     exp.DType.UINT: "write BIGINT",
     exp.DType.USMALLINT: "write INT",
     exp.DType.UTINYINT: "write SMALLINT",
-    exp.DType.JSON: "a document is a text here: json_value(…) and json_query(…) look into it",
-    exp.DType.JSONB: "a document is a text here: json_value(…) and json_query(…) look into it",
+    exp.DType.JSON: "a document is a text here: read it with json_value(…) and json_query(…)",
+    exp.DType.JSONB: "a document is a text here: read it with json_value(…) and json_query(…)",
     exp.DType.UUID: "write STRING",
-    exp.DType.TIME: "there is no TIME type; to_char(…, '%H:%M:%S') is a text",
+    exp.DType.TIME: "there is no TIME type; to_char(…, '%H:%M:%S') gives a text",
 }
 
 
 def _check_cast(cast: exp.Cast) -> Iterator[Problem]:
     for kind in cast.to.find_all(exp.DataType):
         written = kind.this is exp.DType.INTERVAL and isinstance(cast.this, exp.Literal)
-        if kind.this not in SPARK_HAS and not written and wide_type(kind) is None:
+        if kind.this not in SPARK_HAS and not written and int256_type(kind) is None:
             text = f"Spark has no type {kind.sql(PIPELINE)}"
             yield Problem("sql-argument", text, start_of(cast), _WAYS.get(kind.this, "write STRING"), "CAST")
             return
@@ -75,7 +78,7 @@ _PATH: Final = re.compile(r"""\$(?:\.(?!\*)[^.\[]+|\[\d{1,9}\]|\['[^']*'\]|\["[^
 
 
 def _check_arguments(call: exp.Anonymous, word: str) -> Iterator[Problem]:
-    """Arguments that must be written out, and what may be written."""
+    """Check arguments that must be literals."""
     function, name = PIPELINE_TABLE[word], call.name.lower()
     for place, argument in enumerate(call.expressions):
         written = argument.name if isinstance(argument, exp.Literal) and argument.is_string else None
@@ -83,9 +86,7 @@ def _check_arguments(call: exp.Anonymous, word: str) -> Iterator[Problem]:
         if choices and (written is None or written.upper() not in {c.upper() for c in choices}):
             shown = " or ".join(f"'{choice}'" for choice in choices)
             hint = f"write {shown}"
-            yield Problem(
-                "sql-argument", f"argument {place + 1} of {name} is none that there is", start_of(call), hint, name
-            )
+            yield Problem("sql-argument", f"argument {place + 1} of {name} does not exist", start_of(call), hint, name)
         elif function.argument_kind(place) == "literal" and written is None:
             text = f"argument {place + 1} of {name} must be written out"
             yield Problem("sql-argument", text, start_of(call), "write a text in single quotes", name)
@@ -101,7 +102,7 @@ def _check_special(call: exp.Anonymous, word: str, name: str) -> Iterator[Proble
         text = f"{name} takes keys and values in turn, and is given {len(given)} argument{'s' * (len(given) > 1)}"
         yield Problem("sql-argument", text, start_of(call), f"it is written {name}('key', value, …)", name)
     if word == "DATE_BIN" and given and interval_micros(given[0]) is None:
-        text = "the first argument of date_bin must be a length of time without months"
+        text = "the first argument of date_bin must be an interval without months"
         yield Problem("sql-argument", text, start_of(call), "write INTERVAL '15 minutes'", name)
     if word == "ARROW_CAST" and len(given) == 2 and arrow_type(given[1].name) is None:
         text, hint = f"Spark has no type {given[1].name}", "take a signed integer, or Decimal128(38, 0)"

@@ -18,7 +18,7 @@ _HINT: Final = "docs/sql.md lists what a query can be made of"
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenForm:
-    """A node that may not stand in a query, and why."""
+    """A node that a query may not have, and why."""
 
     node: exp.Expr
     message: str
@@ -30,7 +30,7 @@ UNSAFE_FUNCTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("JAVA_METHOD", "REFLECT", "TRY_REFLECT"), "calls Java from SQL"),
     **dict.fromkeys(("FROM_PROTOBUF", "TO_PROTOBUF"), "reads a file of this machine"),
     **dict.fromkeys(
-        ("INPUT_FILE_BLOCK_LENGTH", "INPUT_FILE_BLOCK_START", "INPUT_FILE_NAME"), "tells of files that are read"
+        ("INPUT_FILE_BLOCK_LENGTH", "INPUT_FILE_BLOCK_START", "INPUT_FILE_NAME"), "shows the files that are read"
     ),
     "PYTHON_WORKER_LOGS": "reads logs of this machine",
 }
@@ -128,7 +128,7 @@ def forbidden_forms(tree: exp.Expr) -> Iterator[ForbiddenForm]:
         elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
             name = called_name(node.expression) or class_name(type(node.expression))
             yield ForbiddenForm(
-                node, f"`{name}` stands behind a dot, and functions have no path", name, "write its name alone"
+                node, f"`{name}` follows a dot, and functions have no path", name, "write its name alone"
             )
         elif isinstance(node, exp.Version) and node.name.upper() != "TIMESTAMP":
             yield ForbiddenForm(node, f"{node.name.upper()} AS OF is not supported", "VERSION")
@@ -137,11 +137,11 @@ def forbidden_forms(tree: exp.Expr) -> Iterator[ForbiddenForm]:
 def _check_function(node: exp.Func) -> Iterator[ForbiddenForm]:
     name = called_name(node).upper()
     if name in UNSAFE_FUNCTIONS:
-        hint = "use a function of SQL; docs/sql.md lists them"
+        hint = "use a SQL function; docs/sql.md lists them"
         yield ForbiddenForm(node, f"{name} {UNSAFE_FUNCTIONS[name]}, which is not allowed", name, hint)
     elif name in _LONGEST and len(list(node.iter_expressions())) > _LONGEST[name]:
         text = f"{name} takes no options here: they may name files of this machine"
-        yield ForbiddenForm(node, text, name, f"leave out what stands behind argument {_LONGEST[name]}")
+        yield ForbiddenForm(node, text, name, f"remove the arguments after argument {_LONGEST[name]}")
     elif not name and type(node) not in _UNNAMED:
         yield _forbidden_form(node)
 
@@ -154,8 +154,8 @@ def _check_clause(node: exp.Expr, parts: frozenset[str]) -> Iterator[ForbiddenFo
     match node:
         case exp.Table() if not isinstance(node.this, exp.Identifier):
             word = called_name(node.this) or node.this.key
-            text = f"`{word}` stands where a table belongs, and only sources, models and subqueries can be read"
-            yield ForbiddenForm(node, text, word, "read a source or a model; UNNEST(…) makes rows of an array")
+            text = f"`{word}` is used as a table, but only sources, models and subqueries can be read"
+            yield ForbiddenForm(node, text, word, "read a source or a model; UNNEST(…) turns an array into rows")
         case exp.Lateral() if not isinstance(node.this, _GENERATORS):
             yield ForbiddenForm(node, "LATERAL takes a subquery or a function that makes rows", "LATERAL")
         case exp.Select():
@@ -170,16 +170,16 @@ def _check_hints(select: exp.Select) -> Iterator[ForbiddenForm]:
         name = (called_name(entry) or entry.name).upper()
         if not isinstance(entry, exp.JoinHint) or name not in _JOIN_HINTS:
             text = f"the hint {name or entry.sql()} is not supported"
-            yield ForbiddenForm(entry, text, name, "leave it out; a hint for a join is written /*+ BROADCAST(name) */")
+            yield ForbiddenForm(entry, text, name, "remove it; the syntax of a join hint is /*+ BROADCAST(name) */")
 
 
 def _forbidden_form(node: exp.Expr) -> ForbiddenForm:
     match node:
         case exp.QueryTransform():
             text = "TRANSFORM … USING starts a program, which is not allowed"
-            return ForbiddenForm(node, text, "TRANSFORM", "use functions of SQL; docs/sql.md lists them")
+            return ForbiddenForm(node, text, "TRANSFORM", "use SQL functions; docs/sql.md lists them")
         case exp.Placeholder() | exp.Parameter() | exp.SessionParameter():
-            text = f"`{node.sql()}` is a parameter, and nothing gives it a value"
+            text = f"`{node.sql()}` is a parameter without a value"
             return ForbiddenForm(node, text, node.name, 'write the value itself, or {{ var("name") }}')
         case _:
             name = class_name(type(node))

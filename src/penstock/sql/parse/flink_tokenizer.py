@@ -17,7 +17,7 @@ from penstock.sql.catalog.flink_functions import TABLE
 
 _JSON: Final = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS", "JSON_ARRAY", "JSON_ARRAYAGG"})
 REWORDED: Final = frozenset({*TABLE, *_JSON, "CEILING", "INTERVAL", "LOCALTIMESTAMP", "MAP"})
-"""A text without any of these words is read as it is."""
+"""A text without any of these words is not rewritten."""
 _EVENTS: Final = frozenset({"EMPTY", "ERROR", "NULL"})
 _CHOICES: Final = frozenset({"NULL", "ERROR", "TRUE", "FALSE", "UNKNOWN", "ABSENT", "EMPTY ARRAY", "EMPTY OBJECT"})
 _OPEN: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
@@ -95,7 +95,7 @@ def _call_name(before: list[Token], bracket: TokenType) -> str:
 
 
 def _append_clause(tokens: list[Token], at: int, found: list[Token], call: _OpenBracket) -> int:
-    """Put the word at a place into `found`; the number of words after it that are said with it."""
+    """Append the token at an index to `found`. Returns how many tokens after it are consumed with it."""
     token = tokens[at]
     word = token.text.upper()
     if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):

@@ -11,9 +11,10 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from penstock.sql.catalog.function_names import class_name
 from penstock.sql.parse.allowed_forms import ForbiddenForm, forbidden_forms
 from penstock.sql.parse.dialects import quote_spark_identifier
+from penstock.sql.parse.nesting import MAX_BRACKETS, MAX_TYPES, exceeded_depth, type_depth
+from penstock.sql.parse.parser_errors import argument_count_error, describe_error
 from penstock.sql.parse.window_tvf import BadWindowTableError
 
 
@@ -31,15 +32,10 @@ class Problem:
 PARSER_FAILURES: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What the parser itself runs into on texts that are far from SQL."""
 
-MAX_DEPTH: Final = 1000
-"""How deep SQL may be nested: Spark's own parser and planner come to an end not far behind that."""
-MAX_BRACKETS: Final = 200
-"""How many calls, brackets, subqueries and types may stand within each other: each takes several calls of the parser's
-and of the writer's functions."""
+
 MAX_QUERIES: Final = 100
 """How many queries WITH may have: where each reads the one before, they are nested, and twice as deep as brackets."""
-MAX_TYPES: Final = 50
-"""How many types may stand within each other: the time to parse them grows faster than their number."""
+
 _SPLIT: Final = "split it into several models; a list in IN (…) or COALESCE(…) is not nested"
 
 Edit: TypeAlias = Callable[[exp.Query], exp.Query]
@@ -94,7 +90,7 @@ class TableReference:
 
 def parse(text: str, dialect: Dialect) -> Query | Problem:
     """The query that people wrote, if it is made of nothing but forms that may reach Spark."""
-    if len(text) > MAX_BRACKETS and _type_depth(text) > MAX_TYPES:
+    if len(text) > MAX_BRACKETS and type_depth(text) > MAX_TYPES:
         return Problem("sql-syntax", f"a type is nested more than {MAX_TYPES} levels deep", 0, _SPLIT)
     try:
         statements = list(_statements(text, dialect))
@@ -109,7 +105,7 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
     except PARSER_FAILURES:
         return Problem("sql-syntax", "the SQL cannot be parsed")
     if not statements:
-        return Problem("sql-statement", "there is no SELECT here", hint="write one, or leave it out")
+        return Problem("sql-statement", "there is no SELECT here", hint="write one, or remove it")
     if len(statements) != 1:
         message = f"expected one SELECT statement, found {len(statements)}"
         return Problem("sql-statement", message, hint="make each statement a model or transform of its own")
@@ -118,7 +114,7 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         kind = tree.key.upper()
         message = f"expected a SELECT statement, found {kind}"
         return Problem("sql-statement", message, offset_of(tree), "begin with SELECT or WITH")
-    if len(text) > MAX_BRACKETS and (most := _exceeded_depth(tree)) is not None:
+    if len(text) > MAX_BRACKETS and (most := exceeded_depth(tree)) is not None:
         return Problem("sql-syntax", f"the SQL is nested more than {most:,} levels deep", 0, _SPLIT)
     if len(list(tree.find_all(exp.CTE))) > MAX_QUERIES:
         return Problem(
@@ -128,36 +124,6 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         place = _forbidden_offset(refused, text, dialect)
         return Problem("sql-unsupported", refused.message, place, refused.hint, refused.subject)
     return Query(text, dialect, tree=tree)
-
-
-def _type_depth(text: str) -> int:
-    """About how many types such as `ARRAY<…>` stand within each other. Comparisons may make it less."""
-    depth = deepest = 0
-    for mark in _ANGLES.finditer(text):
-        depth = depth + 1 if mark[0] != ">" else max(0, depth - 1)
-        deepest = max(deepest, depth)
-    return deepest
-
-
-_ANGLES: Final = re.compile(r"\b(?:ARRAY|MAP|MULTISET|ROW|STRUCT)\s*<|>", re.IGNORECASE)
-
-
-def _exceeded_depth(tree: exp.Expr) -> int | None:
-    """The bound that SQL exceeds, if any. Nodes of `a + b + c` stand within each other, too."""
-    depths: dict[int, tuple[int, int]] = {}
-    for node in tree.walk():
-        nodes, brackets = depths.get(id(node.parent), (0, 0))
-        is_plain = isinstance(node, _PLAIN) or not isinstance(node, _BRACKETED)
-        weight = 0 if is_plain else MAX_BRACKETS // MAX_TYPES if isinstance(node, _MAKING_TYPES) else 1
-        depths[id(node)] = nodes + 1, brackets + weight
-    if max(nodes for nodes, _ in depths.values()) > MAX_DEPTH:
-        return MAX_DEPTH
-    return MAX_BRACKETS if max(brackets for _, brackets in depths.values()) > MAX_BRACKETS else None
-
-
-_BRACKETED: Final = (exp.Func, exp.Paren, exp.Subquery, exp.DataType)
-_MAKING_TYPES: Final = (exp.Array, exp.Map, exp.Struct, exp.VarMap)
-_PLAIN: Final = (exp.Binary, exp.If)
 
 
 def _forbidden_offset(refused: ForbiddenForm, text: str, dialect: Dialect) -> int:
@@ -289,46 +255,13 @@ def _syntax_problem(text: str, error: ParseError) -> Problem:
     before = sum(len(row) for row in text.splitlines(keepends=True)[: line - 1])
     offset = max(before, before + end_column - len(word))
     near = f" near `{word.strip()}`" if word.strip() else ""
-    if (miscounted := _argument_count_error(str(detail.get("description")))) is not None:
-        hint = "docs/reference/functions.md tells it of translated functions, the reference of Spark SQL of all others"
+    if (miscounted := argument_count_error(str(detail.get("description")))) is not None:
+        hint = "docs/reference/functions.md has the arguments of translated functions, Spark's reference all others"
         return Problem("sql-argument", miscounted, offset, hint)
     hint = "look here and just before for a missing comma, bracket or keyword"
     return Problem(
-        "sql-syntax", f"{_describe_error(detail.get('description'))}{near}", offset, hint, subject=word.strip()
+        "sql-syntax", f"{describe_error(detail.get('description'))}{near}", offset, hint, subject=word.strip()
     )
-
-
-def _argument_count_error(description: str) -> str | None:
-    """The parser's words about a call with too many arguments, or too few."""
-    if found := _TOO_MANY.search(description):
-        return f"the function takes {found[2]} argument{'s' * (found[2] != '1')}, and is given {found[1]}"
-    kind = _incomplete_class(description)
-    if kind is not None and issubclass(kind, exp.Func) and not issubclass(kind, exp.Cast | exp.Binary):
-        return f"an argument of {class_name(kind)} is missing"
-    return None
-
-
-_TOO_MANY: Final = re.compile(r"number of provided arguments \((\d+)\) is greater than .* \((\d+)\)")
-_MISSING: Final = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*?(\w+)'>")
-
-
-def _incomplete_class(description: str) -> type[exp.Expr] | None:
-    """What the parser says that something is missing in."""
-    found = _MISSING.match(description)
-    kind = getattr(exp, found[2], None) if found else None
-    return kind if isinstance(kind, type) and issubclass(kind, exp.Expr) else None
-
-
-def _describe_error(description: object) -> str:
-    """The parser's words without the names of its classes."""
-    text = str(description or "the SQL cannot be parsed")
-    if (kind := _incomplete_class(text)) is not None:
-        return f"something is missing in {class_name(kind)}"
-    if text.startswith("Invalid expression"):
-        return "unexpected word"
-    if "<" in text:
-        return "the SQL ends too early"
-    return text[:1].lower() + text[1:]
 
 
 _QUOTED: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)

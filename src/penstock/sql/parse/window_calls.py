@@ -42,7 +42,7 @@ class WindowCall:
 
     @property
     def spans(self) -> dict[str, exp.Expr]:
-        """The lengths of time by name."""
+        """The lengths of time by name. A call may have fewer than its kind takes."""
         return dict(zip(SPANS[self.kind], self.node.expressions[1:], strict=False))
 
     @property
@@ -133,7 +133,7 @@ def unknown_unit(span: exp.Expr) -> tuple[str, str] | None:
     known = {*UNITS, *_CALENDAR, *_SMALL}
     if unit_of(span) in known:
         return None
-    return f"`{span.unit.name}` is no unit of time", did_you_mean(unit_of(span), known, otherwise="units") or ""
+    return f"`{span.unit.name}` is not a unit of time", did_you_mean(unit_of(span), known, otherwise="units") or ""
 
 
 def window_problems(tree: exp.Expr) -> Iterator[Problem]:
@@ -141,7 +141,7 @@ def window_problems(tree: exp.Expr) -> Iterator[Problem]:
     seen: set[tuple[int, str]] = set()
     for select in tree.find_all(exp.Select):
         if len(made := select_windows(select)) > 1:
-            yield _problem(made[1].node, "a SELECT makes one window", "make the other one in a model of its own")
+            yield _problem(made[1].node, "a SELECT can have only one window", "compute the other one in another model")
         whole = [call for call in own_calls(select) if call.part is None]
         for call in own_calls(select):
             said_already = call.part is not None and any(call.is_of(other) for other in whole)
@@ -158,7 +158,7 @@ def _call_problems(call: WindowCall) -> Iterator[Problem]:
         yield _problem(call.node, f"{kind} needs {' and '.join(missing).lower() or 'a time'}", _usage_hint(kind))
         return
     if kind != "SESSION" and len(call.node.expressions) > len(SPANS[kind]) + 1:
-        yield _problem(call.node, f"{kind} has an argument too many", _usage_hint(kind))
+        yield _problem(call.node, f"{kind} has too many arguments", _usage_hint(kind))
         return
     bad = [problem for name, span in spans.items() if (problem := _bad_span(call, name, span)) is not None]
     yield from bad
@@ -171,9 +171,7 @@ def _bad_span(call: WindowCall, name: str, span: exp.Expr) -> Problem | None:
     length = milliseconds(span)
     if length is not None:
         if length <= 0 and name != "OFFSET":
-            return _problem(
-                span, f"{said} is {'zero' if not length else 'negative'}", "write a length of time above zero"
-            )
+            return _problem(span, f"{said} is {'zero' if not length else 'negative'}", "write an interval above zero")
         return None
     if isinstance(span, exp.Interval) and unit_of(span) in _CALENDAR:
         return _problem(span, f"{said} is in months or years, which have no fixed length", "write it in days or hours")
@@ -181,7 +179,7 @@ def _bad_span(call: WindowCall, name: str, span: exp.Expr) -> Problem | None:
         return _problem(span, *unknown)
     if isinstance(span, exp.Interval) and isinstance(span.this, exp.Literal):
         return _problem(span, f"{said} cannot be read", "write it like INTERVAL '90' SECOND, with one unit")
-    return _problem(span, f"{said} is no constant length of time", "write it like INTERVAL '10' MINUTE")
+    return _problem(span, f"{said} is not a constant interval", "write it like INTERVAL '10' MINUTE")
 
 
 def _unfit_lengths(call: WindowCall, lengths: Mapping[str, int]) -> Iterator[Problem]:
@@ -195,7 +193,7 @@ def _unfit_lengths(call: WindowCall, lengths: Mapping[str, int]) -> Iterator[Pro
             text = "the step of CUMULATE is larger than its size"
             yield _problem(call.spans["STEP"], text, "the step comes first, then the size; are they swapped?")
         case "CUMULATE" if size % lengths["STEP"]:
-            text = "the size of CUMULATE is no multiple of its step"
+            text = "the size of CUMULATE is not a multiple of its step"
             yield _problem(call.spans["STEP"], text, "choose a step that divides the size")
 
 

@@ -120,7 +120,7 @@ def _bind_arguments(kind: str, name: Token, inside: Sequence[Token]) -> dict[str
         else:
             meant, value = order[place] if place < len(order) else "", argument
         if meant not in order:
-            text = f"{kind} has no argument `{meant}`" if meant else f"{kind} has an argument too many"
+            text = f"{kind} has no argument `{meant}`" if meant else f"{kind} has too many arguments"
             raise BadWindowTableError(text, argument[0].start, did_you_mean(meant, order) or hint)
         if meant in given or not value:
             text = f"{meant} is given twice" if value else f"{meant} of {kind} has no value"

@@ -61,5 +61,6 @@ def _render_sql(made: exp.Expr, alias: str) -> str:
     for column in list(root.find_all(exp.Column)):
         first, *rest = column.parts
         if rest and first.name.casefold() == alias.casefold():
-            column.replace(exp.Column(**dict(zip(("this", "table", "db"), reversed(rest), strict=False))))
+            names = ("this", "table", "db")[: len(rest)]
+            column.replace(exp.Column(**dict(zip(names, reversed(rest), strict=True))))
     return spark_text(root).removeprefix("SELECT ").removesuffix(f" AS `{COMPUTED_TIME}`")

@@ -1,4 +1,4 @@
-"""Spark SQL over wide numbers, in words that Spark knows: bytes inside of expressions, structs where values go on."""
+"""Rewrites Spark SQL over 256-bit numbers: bytes inside expressions, structs wherever a value leaves one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -6,11 +6,10 @@ from typing import Final
 
 from sqlglot import exp, parse_one
 from sqlglot.optimizer.annotate_types import annotate_types
-from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
 from penstock.errors import PlanRefused
-from penstock.sql.analyze.having_columns import qualify_having
+from penstock.sql.analyze.having_columns import qualify_tree
 from penstock.sql.analyze.operand_types import operand_kind, set_kind
 from penstock.sql.lint.int256 import (
     ARITHMETIC,
@@ -18,9 +17,7 @@ from penstock.sql.lint.int256 import (
     COMPARISONS,
     ENDS,
     WORDS,
-    annotate_wide,
-    decimal_literal,
-    int_literal,
+    annotate_int256,
 )
 from penstock.sql.parse.dialects import SPARK
 from penstock.sql.rewrite.int256_groups import mark_group_values, take_mark
@@ -32,15 +29,16 @@ from penstock.sql.types.int256 import (
     GIVES,
     LIMITS,
     TAKES,
-    WideType,
+    Int256Type,
     conversion_function,
     encode_hex,
+    int256_type,
     is_decimal,
-    parse_wide_type,
+    parse_int256_type,
     struct_field,
-    wide_type,
 )
-from penstock.sql.types.wide_decimals import decimal_bytes, decimal_sizes
+from penstock.sql.types.long_decimals import decimal_bytes, decimal_sizes
+from penstock.sql.types.number_literals import decimal_literal, int_literal
 
 _NUMBER: Final = "wide"
 _COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Sequence[str]]]] = (
@@ -53,73 +51,64 @@ _COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Seq
 _MADE: Final = (
     *ARITHMETIC, *CHOICES, *ENDS, exp.Paren, exp.Neg, exp.Abs, exp.Cast, exp.Anonymous, exp.Case, exp.If, exp.Filter,
 )  # fmt: skip
-"""Nodes that make a wide number, of bytes. Others hand a struct on as it is, such as DISTINCT."""
+"""Nodes that compute a 256-bit number as bytes. Others, such as DISTINCT, pass the struct on."""
 
 
 @lru_cache(maxsize=512)
-def rewrite_wide(sql: str, inputs: tuple[tuple[str, Columns], ...]) -> str:
-    """A query over these tables, of which some have wide numbers. PlanRefused where these are used wrongly."""
+def rewrite_int256(sql: str, inputs: tuple[tuple[str, Columns], ...]) -> str:
+    """Rewrite a query over these tables. Raises PlanRefused where it uses 256-bit numbers wrongly."""
     tree = parse_one(sql, read=SPARK)
     assert isinstance(tree, exp.Query)
     for node in [node for node in tree.find_all(exp.Anonymous) if node.name.lower() == DIVIDE]:
         one, other = node.expressions
         node.replace(set_kind(exp.Div(this=wrap_operand(one), expression=wrap_operand(other)), DIVIDE))
-    kinds = _wide_kinds(tree, inputs)
+    kinds = _int256_kinds(tree, inputs)
     mark_group_values(tree)
-    found = _WideRewriter(kinds).value(tree)
-    for left in [node for node in found.find_all(exp.Div) if operand_kind(node) == DIVIDE]:  # none of wide numbers
+    found = _Int256Rewriter(kinds).value(tree)
+    for left in [node for node in found.find_all(exp.Div) if operand_kind(node) == DIVIDE]:  # other numbers
         left.replace(call(DIVIDE, left.this, left.expression))
     return found.sql(SPARK, identify=True, comments=False)
 
 
-def rewrite_wide_condition(condition: str, columns: Columns) -> str:
-    """What rows with these columns must meet."""
-    tree = parse_one(rewrite_wide(f"SELECT 1 FROM rows_ WHERE {condition}", (("rows_", columns),)), read=SPARK)
+def rewrite_int256_condition(condition: str, columns: Columns) -> str:
+    """Rewrite a condition over rows with these columns."""
+    tree = parse_one(rewrite_int256(f"SELECT 1 FROM rows_ WHERE {condition}", (("rows_", columns),)), read=SPARK)
     where: exp.Expr = tree.args["where"].this
     return where.sql(SPARK, identify=True, comments=False)
 
 
-def _wide_kinds(tree: exp.Query, inputs: tuple[tuple[str, Columns], ...]) -> dict[int, WideType]:
-    """The nodes that are wide numbers, by a number that is written to each."""
+def _int256_kinds(tree: exp.Query, inputs: tuple[tuple[str, Columns], ...]) -> dict[int, Int256Type]:
+    """Number the nodes of a tree, and find the types of those that are 256-bit numbers."""
     for number, node in enumerate(tree.walk()):
         node.meta[_NUMBER] = number
     known: dict[str, object] = {
-        name.lower(): {c.name.lower(): data_type(parse_wide_type(c.type) or c.type or "unknown") for c in columns}
+        name.lower(): {c.name.lower(): data_type(parse_int256_type(c.type) or c.type or "unknown") for c in columns}
         for name, columns in inputs
     }
     schema = MappingSchema(known, dialect=SPARK, normalize=False)
-    qualified = qualify(
-        tree.copy(),
-        schema=schema,
-        dialect=SPARK,
-        allow_partial_qualification=True,
-        expand_alias_refs=False,
-        validate_qualify_columns=False,
-        quote_identifiers=False,
-    )
-    assert isinstance(qualified, exp.Query)
-    qualify_having(qualified, schema)
+    qualified = qualify_tree(tree.copy(), schema, SPARK)
+    assert qualified is not None
     typed = annotate_types(qualified, schema=schema, dialect=SPARK)
-    for problem in annotate_wide(typed):
+    for problem in annotate_int256(typed):
         raise PlanRefused(problem.code, problem.message, hint=problem.hint)
     return {
         node.meta[_NUMBER]: kind
         for node in typed.walk()
-        if _NUMBER in node.meta and (kind := wide_type(node.type)) is not None
+        if _NUMBER in node.meta and (kind := int256_type(node.type)) is not None
     }
 
 
-class _WideRewriter:
-    """Takes a tree apart and puts it together again."""
+class _Int256Rewriter:
+    """Rewrites a tree whose 256-bit numbers are known."""
 
-    def __init__(self, kinds: Mapping[int, WideType]) -> None:
+    def __init__(self, kinds: Mapping[int, Int256Type]) -> None:
         self._kinds = kinds
 
-    def kind(self, node: object) -> WideType | None:
+    def kind(self, node: object) -> Int256Type | None:
         return self._kinds.get(node.meta.get(_NUMBER, -1)) if isinstance(node, exp.Expr) else None
 
     def value(self, node: exp.Expr) -> exp.Expr:
-        """A node as it goes on: a wide number as a struct."""
+        """A node as others read it: a 256-bit number is a struct."""
         kind = self.kind(node)
         take_mark(node)
         if kind is not None and isinstance(node, _MADE):
@@ -140,31 +129,31 @@ class _WideRewriter:
                 node.set(place, [self.value(part) if isinstance(part, exp.Expr) else part for part in given])
         return node
 
-    def _compared_places(self, node: exp.Expr) -> tuple[Sequence[str], WideType] | None:
-        """The places of a node whose operands are compared, if a wide number is among them, and its kind."""
+    def _compared_places(self, node: exp.Expr) -> tuple[Sequence[str], Int256Type] | None:
+        """The arguments of a node that are compared, and the type they are compared as, if one is a 256-bit number."""
         places = next((places for cls, places in _COMPARED if isinstance(node, cls)), ())
         kind = self._kind_among([operand for place in places for operand in _as_list(node.args.get(place))])
         return None if kind is None else (places, kind)
 
-    def _kind_among(self, operands: Iterable[object]) -> WideType | None:
-        """The kind that operands are compared as: decimals, if one is."""
+    def _kind_among(self, operands: Iterable[object]) -> Int256Type | None:
+        """The type that operands are compared as: a decimal, if one of them is."""
         kinds = [kind for operand in operands if (kind := self.kind(operand)) is not None]
         return next(filter(is_decimal, kinds), kinds[0] if kinds else None)
 
-    def _set_raw(self, node: exp.Expr, place: str, kind: WideType) -> None:
+    def _set_raw(self, node: exp.Expr, place: str, kind: Int256Type) -> None:
         given = node.args.get(place)
         if isinstance(given, list):
             node.set(place, [self.raw(operand, kind) for operand in given])
         elif isinstance(given, exp.Expr):
             node.set(place, self.raw(given, kind))
 
-    def raw(self, node: exp.Expr, kind: WideType) -> exp.Expr:
-        """A node as the bytes of a wide number of this kind."""
+    def raw(self, node: exp.Expr, kind: Int256Type) -> exp.Expr:
+        """A node as the bytes of a 256-bit number of this type."""
         own = self.kind(node)
         if own is None or isinstance(node, exp.Literal):
             return self._coerce_value(node, kind)
         if is_decimal(kind) and not is_decimal(own):
-            return _call(conversion_function(kind), _text_call(self.raw(node, own), own))
+            return call(conversion_function(kind), _text_call(self.raw(node, own), own))
         field = FIELDS.get(own, "dec")
         kind = own
         if take_mark(node):
@@ -174,12 +163,12 @@ class _WideRewriter:
         if isinstance(node, ARITHMETIC):
             word = next(word for cls, word in WORDS.items() if isinstance(node, cls))
             sides = [self.raw(node.this, kind), self.raw(node.expression, kind)]
-            return _call(f"penstock_{field}_{word}", *sides, *(_scale(kind) if (field, word) == ("dec", "div") else ()))
+            return call(f"penstock_{field}_{word}", *sides, *(_scale(kind) if (field, word) == ("dec", "div") else ()))
         if isinstance(node, exp.Neg | exp.Abs):
             inner = self.raw(node.this, kind)
             signed = kind != "UINT256"
             word = "neg" if isinstance(node, exp.Neg) else "abs"
-            return _call(f"penstock_{field}_{word}", inner) if signed else inner
+            return call(f"penstock_{field}_{word}", inner) if signed else inner
         if isinstance(node, exp.Cast):
             return self._convert_value(node.this, kind)
         if isinstance(node, exp.Anonymous) and GIVES.get(node.name.lower()) == kind:
@@ -204,8 +193,8 @@ class _WideRewriter:
             return node
         return _field(self.value(node), kind)
 
-    def _rewrite_case(self, node: exp.Case, kind: WideType | None) -> exp.Expr:
-        """A CASE, as bytes if it comes to a wide number of this kind."""
+    def _rewrite_case(self, node: exp.Case, kind: Int256Type | None) -> exp.Expr:
+        """A CASE; as bytes if its result is a 256-bit number of this type."""
         compared = None
         if node.this is not None:
             compared = self._kind_among([node.this, *(branch.this for branch in node.args["ifs"])])
@@ -217,11 +206,11 @@ class _WideRewriter:
             node.set("default", self._value_or_raw(default, kind))
         return node
 
-    def _value_or_raw(self, node: exp.Expr, kind: WideType | None) -> exp.Expr:
+    def _value_or_raw(self, node: exp.Expr, kind: Int256Type | None) -> exp.Expr:
         return self.value(node) if kind is None else self.raw(node, kind)
 
-    def _coerce_value(self, node: exp.Expr, kind: WideType) -> exp.Expr:
-        """Something else as a wide number. What fits is known for what is written here, and found out for the rest."""
+    def _coerce_value(self, node: exp.Expr, kind: Int256Type) -> exp.Expr:
+        """Another value as the bytes of a 256-bit number. Literals are converted here, everything else by Spark."""
         if is_decimal(kind) and (written := decimal_literal(node)) is not None:
             return exp.HexString(this=decimal_bytes(written), is_integer=False)
         number = None if is_decimal(kind) else int_literal(node)
@@ -229,23 +218,23 @@ class _WideRewriter:
             return exp.HexString(this=encode_hex(number, kind), is_integer=False)
         if isinstance(node, exp.Null):
             return exp.cast(exp.null(), "BINARY", dialect=SPARK)
-        return _call(conversion_function(kind), self.value(node))
+        return call(conversion_function(kind), self.value(node))
 
-    def _convert_value(self, node: exp.Expr, kind: WideType) -> exp.Expr:
-        """Whatever there is, as a wide number of this kind."""
+    def _convert_value(self, node: exp.Expr, kind: Int256Type) -> exp.Expr:
+        """Any value as the bytes of a 256-bit number of this type."""
         own = self.kind(node)
         if is_decimal(kind):
-            return _call("penstock_dec_cast", self.raw(node, kind), *map(exp.Literal.number, decimal_sizes(kind)))
+            return call("penstock_dec_cast", self.raw(node, kind), *map(exp.Literal.number, decimal_sizes(kind)))
         if own is None or own == kind:
             return self.raw(node, kind)
         if is_decimal(own):
-            return _call(
-                conversion_function(kind), _call("penstock_dec_text", self.raw(node, own), exp.Literal.number(0))
+            return call(
+                conversion_function(kind), call("penstock_dec_text", self.raw(node, own), exp.Literal.number(0))
             )
-        return _call(f"penstock_{FIELDS[own]}_as_{FIELDS[kind]}", self.raw(node, own))
+        return call(f"penstock_{FIELDS[own]}_as_{FIELDS[kind]}", self.raw(node, own))
 
     def _called(self, node: exp.Anonymous) -> exp.Expr:
-        """A function over wide numbers, which refuses what is null. Its answer is bytes if it is a wide number."""
+        """A function over 256-bit numbers. It fails over null, and its result is bytes if that is a 256-bit number."""
         name = node.name.lower()
         kind = TAKES[name][1]
         match name:
@@ -259,14 +248,14 @@ class _WideRewriter:
                 found = _text_call(self.raw(node.expressions[0], kind), kind)
             case _:
                 assert kind is not None
-                found = _call(f"penstock_{name}", *(self.raw(argument, kind) for argument in node.expressions))
+                found = call(f"penstock_{name}", *(self.raw(argument, kind) for argument in node.expressions))
         if isinstance(found, exp.HexString):
             return found
         said = exp.Literal.string(f"[WIDE_NUMBER] {name} is given NULL. SQLSTATE: 22004")
-        return exp.Coalesce(this=found, expressions=[_call("RAISE_ERROR", said)])
+        return exp.Coalesce(this=found, expressions=[call("RAISE_ERROR", said)])
 
-    def _rewrite_cast(self, node: exp.Cast, own: WideType) -> exp.Expr:
-        """A wide number as something else: as text, and what Spark makes of that. What does not fit is an error."""
+    def _rewrite_cast(self, node: exp.Cast, own: Int256Type) -> exp.Expr:
+        """A 256-bit number cast to another type, by way of text. A value that does not fit is an error."""
         text = _text_call(self.raw(node.this, own), own)
         if node.to.this in exp.DataType.TEXT_TYPES:
             return text
@@ -279,32 +268,28 @@ def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
-def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    return exp.Anonymous(this=name, expressions=list(arguments))
-
-
-def _scale(kind: WideType) -> tuple[exp.Expr, ...]:
-    """The digits behind the point of a decimal, as an argument; whole numbers have none."""
+def _scale(kind: Int256Type) -> tuple[exp.Expr, ...]:
+    """The scale of a decimal as an argument; integers have none."""
     return (exp.Literal.number(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
 
 
-def _text_call(raw: exp.Expr, kind: WideType) -> exp.Expr:
-    return _call(f"penstock_{FIELDS.get(kind, 'dec')}_text", raw, *_scale(kind))
+def _text_call(raw: exp.Expr, kind: Int256Type) -> exp.Expr:
+    return call(f"penstock_{FIELDS.get(kind, 'dec')}_text", raw, *_scale(kind))
 
 
-def _long_call(raw: exp.Expr, kind: WideType) -> exp.Expr:
+def _long_call(raw: exp.Expr, kind: Int256Type) -> exp.Expr:
     if is_decimal(kind):
-        return exp.cast(_call("penstock_dec_whole", raw), "BIGINT", dialect=SPARK)
-    return _call(f"penstock_{FIELDS[kind]}_long", raw)
+        return exp.cast(call("penstock_dec_whole", raw), "BIGINT", dialect=SPARK)
+    return call(f"penstock_{FIELDS[kind]}_long", raw)
 
 
-def _field(whole: exp.Expr, kind: WideType) -> exp.Expr:
+def _field(whole: exp.Expr, kind: Int256Type) -> exp.Expr:
     held = whole if isinstance(whole, exp.Column | exp.Dot) else exp.Paren(this=whole)
     return exp.Dot(this=held, expression=exp.to_identifier(struct_field(kind), quoted=True))
 
 
-def _wrap_struct(raw: exp.Expr, kind: WideType) -> exp.Expr:
-    held = _call("NAMED_STRUCT", exp.Literal.string(struct_field(kind)), raw)
+def _wrap_struct(raw: exp.Expr, kind: Int256Type) -> exp.Expr:
+    held = call("NAMED_STRUCT", exp.Literal.string(struct_field(kind)), raw)
     if isinstance(raw, exp.HexString):
         return held
     return exp.If(this=exp.Is(this=raw.copy(), expression=exp.null()), true=exp.null(), false=held)

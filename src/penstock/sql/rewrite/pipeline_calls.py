@@ -11,7 +11,7 @@ from penstock.sql.rewrite.operators import OPERATORS
 from penstock.sql.rewrite.pipeline_datetime import TIME_CALLS, rewrite_extract
 from penstock.sql.rewrite.templates import call, fill_template
 from penstock.sql.types.arrow_types import arrow_type
-from penstock.sql.types.wide_decimals import SPARK_DIGITS
+from penstock.sql.types.long_decimals import SPARK_DIGITS
 
 Rewrite = Callable[[exp.Expr], exp.Expr | None]
 

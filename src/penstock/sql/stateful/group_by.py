@@ -1,16 +1,15 @@
 """GROUP BY and DISTINCT that Spark does not do: an operator keeps an accumulator per key and tells what changed."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
 
-from penstock.keyed.operators import Aggregate, AggregateCall
+from penstock.keyed.operators import Aggregate
 from penstock.row_columns import BEFORE, OP, SIGN
-from penstock.sql.catalog.function_names import is_group_aggregate, written_name
 from penstock.sql.parse.query import offset_of
-from penstock.sql.stateful.avg import avg_expression
 from penstock.sql.stateful.changelog import free_name
+from penstock.sql.stateful.group_calls import GroupCalls
 from penstock.sql.stateful.late_rows import ClosingWindow, late_rows_query
 from penstock.sql.stateful.qualify import expand_stars, internal_column, resolve_aliases, resolve_ordinals
 from penstock.sql.stateful.select import pack_rows, read_view
@@ -30,7 +29,7 @@ def extract_group(
     """Carve the grouping out of a SELECT, which then reads what the operator puts out: once a window has closed."""
     clause, having = select.args.get("group"), select.args.get("having")
     offset = offset_of(clause or select)
-    calls = _GroupCalls(_group_keys(select, relations, offset), windowed=window is not None)
+    calls = GroupCalls(_group_keys(select, relations, offset), windowed=window is not None)
     outputs = [calls.output(e) for e in select.expressions]
     condition = calls.lift_expression(having.this) if having is not None else None
     once = window is not None and not window.lateness_ms
@@ -51,7 +50,7 @@ def extract_group(
 def extract_total(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], *, signed: bool) -> Flow:
     """Carve aggregates over all rows out of a SELECT: one row, which goes when another one takes its place."""
     having = select.args.get("having")
-    calls = _GroupCalls([], windowed=False)
+    calls = GroupCalls([], windowed=False)
     outputs = [calls.output(e) for e in select.expressions]
     condition = calls.lift_expression(having.this) if having is not None else None
     view = _aggregate_view(bench, select, relations, calls, None, signed=signed, with_before=True)
@@ -92,7 +91,7 @@ def _group_keys(select: exp.Select, relations: list[QueryRelation], offset: int)
         return [e.unalias() for e in select.expressions]
     _refuse_sets(clause)
     if select.args.get("distinct"):
-        raise UnsupportedStream("SELECT DISTINCT over GROUP BY", offset, "group in a subquery that this one reads")
+        raise UnsupportedStream("SELECT DISTINCT over GROUP BY", offset, "group in a subquery")
     resolve_aliases(select, clause, select.args.get("having"))
     resolve_ordinals(select, clause)
     return list(clause.expressions)
@@ -102,7 +101,7 @@ def _aggregate_view(
     bench: StageBuilder,
     select: exp.Select,
     relations: list[QueryRelation],
-    calls: "_GroupCalls",
+    calls: "GroupCalls",
     window: ClosingWindow | None,
     *,
     signed: bool,
@@ -129,7 +128,7 @@ def _aggregate_view(
 def _output_changes(
     select: exp.Select,
     outputs: list[exp.Expr],
-    calls: "_GroupCalls",
+    calls: "GroupCalls",
     condition: exp.Expr | None,
     window: ClosingWindow | None,
 ) -> Flow:
@@ -149,7 +148,7 @@ def _output_changes(
     return replace(flow, kind="changes", key=key, hidden=frozenset(hidden.values()))
 
 
-def _window_output(window: ClosingWindow, outputs: list[exp.Expr], calls: "_GroupCalls") -> str | None:
+def _window_output(window: ClosingWindow, outputs: list[exp.Expr], calls: "GroupCalls") -> str | None:
     """The output that tells one window from another."""
     ends = [calls.lift_expression(end) for end in window.telling]
     return next((e.alias_or_name for end in ends for e in outputs if e.unalias() == end), None)
@@ -162,125 +161,10 @@ def _refuse_sets(clause: exp.Group) -> None:
             raise UnsupportedStream(name.replace("_", " ").upper(), clause, "write one model for each set of columns")
 
 
-@dataclass(slots=True)
-class _GroupCalls:
-    """The keys of a SELECT and its aggregate calls, equal ones once, with the columns that they are over."""
-
-    keys: list[exp.Expr]
-    windowed: bool
-    calls: list[AggregateCall] = field(default_factory=list)
-    arguments: dict[str, exp.Expr] = field(default_factory=dict)
-    in_order: bool = False
-
-    @property
-    def names(self) -> list[str]:
-        """What the keys are called behind the operator."""
-        return [f"_k{place}" for place in range(len(self.keys))]
-
-    def named_keys(self) -> list[tuple[exp.Expr, str]]:
-        return list(zip(self.keys, self.names, strict=True))
-
-    def output(self, projection: exp.Expr) -> exp.Expr:
-        return exp.alias_(self.lift_expression(projection.unalias()), projection.alias_or_name, quoted=True)
-
-    def lift_expression(self, node: exp.Expr) -> exp.Expr:
-        """An expression over what the operator puts out: keys and calls by their names there."""
-        for key, name in self.named_keys():
-            if node == key:
-                return internal_column(name)
-        if isinstance(node, exp.IgnoreNulls) and is_group_aggregate(node.this):
-            return self.taken(node.this, None)
-        if isinstance(node, exp.Filter):
-            inner = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
-            return self.taken(inner, node.expression.this)
-        if is_group_aggregate(node):
-            return self.taken(node, None)
-        lifted = node.copy()
-        for name, child in list(lifted.args.items()):
-            if isinstance(child, exp.Expr):
-                lifted.set(name, self.lift_expression(child))
-            elif isinstance(child, list):
-                lifted.set(name, [self.lift_expression(c) if isinstance(c, exp.Expr) else c for c in child])
-        if isinstance(node, exp.Column):
-            raise UnsupportedStream(f"`{lifted.name}` beside GROUP BY", node, "group by it, or aggregate it")
-        return lifted
-
-    def taken(self, node: exp.Expr, only: exp.Expr | None) -> exp.Expr:
-        """What stands for an aggregate behind the operator."""
-        argument = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
-        distinct = isinstance(argument, exp.Distinct)
-        if distinct:
-            if len(argument.expressions) > 1:
-                raise UnsupportedStream("DISTINCT over several columns", node, "count a CONCAT_WS of them")
-            argument = argument.expressions[0]
-        match node:
-            case exp.Count():
-                if isinstance(argument, exp.Star) or (isinstance(argument, exp.Literal) and not distinct):
-                    return self._call("count", None if only is None else exp.Literal.number(1), only, distinct)
-                return self._call("count", argument, only, distinct)
-            case exp.CountIf():
-                return self._call("count", exp.Literal.number(1), argument, False)
-            case exp.Sum():
-                return self._call("sum", argument, only, distinct)
-            case exp.Min() | exp.LogicalAnd():
-                return self._call("min", argument, only, False)
-            case exp.Max() | exp.LogicalOr():
-                return self._call("max", argument, only, False)
-            case exp.Avg():
-                total = self._call("sum", argument, only, distinct)
-                return avg_expression(node, total, self._call("count", argument, only, distinct))
-            case exp.First() | exp.FirstValue() | exp.AnyValue():
-                return self._ordered_call("first", argument, only)
-            case exp.Last() | exp.LastValue():
-                return self._ordered_call("last", argument, only)
-            case exp.GroupConcat():
-                listed = self._ordered_call("list", exp.cast(argument, "string"), only, distinct)
-                separator = node.args.get("separator") or exp.Literal.string(",")
-                some = exp.Anonymous(this="size", expressions=[listed]) > 0
-                joined = exp.Anonymous(this="array_join", expressions=[listed.copy(), separator.copy()])
-                return exp.Case().when(some, joined)
-            case exp.ArrayAgg():
-                return self._ordered_call("list", argument, only, distinct)
-            case exp.Anonymous() if written_name(node) == "COLLECT":
-                return self._ordered_call("list", argument, only, distinct)
-            case _:
-                name = written_name(node)
-                if self.windowed:
-                    way_out = "read the rows through a model whose `event_time` has neither that nor `late`"
-                    raise UnsupportedStream(f"{name} in a window with `allowed_lateness_ms`", node, way_out)
-                raise UnsupportedStream(
-                    f"{name} without a window", node, "aggregate in a window: TUMBLE, HOP or SESSION"
-                )
-
-    def _ordered_call(
-        self, function: str, argument: exp.Expr, only: exp.Expr | None, distinct: bool = False
-    ) -> exp.Expr:
-        self.in_order = True
-        return self._call(function, argument, only, distinct)
-
-    def _call(self, function: str, argument: exp.Expr | None, only: exp.Expr | None, distinct: bool) -> exp.Expr:
-        column = None if argument is None else self._argument(argument, only)
-        for call in self.calls:
-            if (call.function, call.argument, call.distinct) == (function, column, distinct):
-                return internal_column(call.name)
-        call = AggregateCall(f"_c{len(self.calls)}", function, column, distinct)  # type: ignore[arg-type]
-        self.calls.append(call)
-        return internal_column(call.name)
-
-    def _argument(self, argument: exp.Expr, only: exp.Expr | None) -> str:
-        taken = argument.copy() if only is None else exp.Case().when(only.copy(), argument.copy())
-        for name, known in self.arguments.items():
-            if known == taken:
-                return name
-        name = f"_a{len(self.arguments)}"
-        self.arguments[name] = taken
-        return name
-
-
 # HAVING
 
 
-def _having_operation(condition: exp.Expr, calls: _GroupCalls) -> exp.Expr:
+def _having_operation(condition: exp.Expr, calls: GroupCalls) -> exp.Expr:
     """The operation when only groups that meet a condition are told of."""
     now = exp.and_(exp.column(OP).neq("d"), exp.func("COALESCE", condition.copy(), exp.false()))
     was = _before_expression(condition, calls)
@@ -288,7 +172,7 @@ def _having_operation(condition: exp.Expr, calls: _GroupCalls) -> exp.Expr:
     return exp.Case().when(exp.and_(now, before), "'u'").when(now, "'i'").when(before.copy(), "'d'")
 
 
-def _before_expression(node: exp.Expr, calls: _GroupCalls) -> exp.Expr:
+def _before_expression(node: exp.Expr, calls: GroupCalls) -> exp.Expr:
     """An expression over what the calls were before the change."""
     root = exp.Paren(this=node.copy())
     for column in list(root.find_all(exp.Column)):

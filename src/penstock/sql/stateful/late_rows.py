@@ -14,7 +14,7 @@ from penstock.sql.stateful.stages import LateRowsQuery, QueryRelation, StageBuil
 LATE_ROW: Final = "row"
 LATE_AT: Final = "at"
 """The columns of late rows: the row as it was read, and the time by which it was due."""
-_DROP: Final = "leave `late` at `drop` where its event time is declared"
+_DROP: Final = "set `late: drop` where its event time is declared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def closing_window(bench: StageBuilder, select: exp.Select, relations: Sequence[
     made, lateness_ms = bench.grouped_window(select), _stream_relations(relations)[0].flow.lateness_ms
     if made.call.kind == "SESSION":
         if lateness_ms:
-            way_out = "a session that has closed is gone; read the rows through a model whose `event_time` has none"
+            way_out = "a closed session cannot reopen; read the rows through a model whose `event_time` does not set it"
             raise UnsupportedStream("SESSION with `allowed_lateness_ms`", made.call.node, way_out)
         way_out = f"Spark drops late rows of sessions without showing them; {_DROP}"
         raise UnsupportedStream("SESSION with `late: dead_letter`", made.call.node, way_out)
@@ -113,7 +113,7 @@ def late_rows_query(select: exp.Select, relations: Sequence[QueryRelation], time
     if not any(r.flow.keeps_late for r in read):
         return None
     if len(read) > 1 or any(r.flow.static for r in relations) or not read[0].flow.watermarked:
-        way_out = f"a late row cannot be told from the input's alone there; {_DROP}"
+        way_out = f"late rows cannot be found there; {_DROP}"
         raise UnsupportedStream("`late: dead_letter` behind a join", time, way_out)
     if read[0].flow.mixed:
         raise UnsupportedStream(

@@ -159,7 +159,7 @@ class _OverCalls:
         """What stands for a function with OVER behind the operator."""
         is_end = isinstance(node.this, _ENDS)
         if isinstance(node, exp.RespectNulls) and is_end:
-            raise UnsupportedStream("RESPECT NULLS with OVER", node, "nulls are passed over: leave it out, or use LAG")
+            raise UnsupportedStream("RESPECT NULLS with OVER", node, "nulls are skipped here: remove it, or use LAG")
         if isinstance(node, exp.RespectNulls) or (isinstance(node, exp.IgnoreNulls) and is_end):
             node = node.this
         if any(isinstance(argument, exp.Distinct) for argument in node.iter_expressions()):

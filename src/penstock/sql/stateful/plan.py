@@ -17,13 +17,12 @@ from penstock.sql.stateful.changelog import (
     signed_view,
 )
 from penstock.sql.stateful.group_by import extract_group, extract_total
-from penstock.sql.stateful.joins.changelog_joins import join_changes, join_versions
 from penstock.sql.stateful.joins.comma_joins import move_join_conditions
-from penstock.sql.stateful.joins.conditions import BETWEEN, is_operator_join
-from penstock.sql.stateful.joins.interval_joins import find_intervals, join_intervals
+from penstock.sql.stateful.joins.conditions import BETWEEN
 from penstock.sql.stateful.joins.lags import LATE_CODE, describe_late_rows, join_lag, late_input_hint, note_late_joins
 from penstock.sql.stateful.joins.native_joins import rewrite_joins
-from penstock.sql.stateful.joins.time_bounds import OUTER, guard_comparisons
+from penstock.sql.stateful.joins.plan_joins import operator_joins, plan_joins, sign_unfolded
+from penstock.sql.stateful.joins.time_bounds import guard_comparisons
 from penstock.sql.stateful.late_rows import closing_window, needs_operator_close
 from penstock.sql.stateful.over import extract_over, over_calls
 from penstock.sql.stateful.qualify import qualify_columns
@@ -32,7 +31,6 @@ from penstock.sql.stateful.select import is_unnest_join, own_nodes
 from penstock.sql.stateful.stages import (
     NO_LAG,
     Flow,
-    FlowKind,
     JoinLag,
     QueryRelation,
     QueryStage,
@@ -123,7 +121,7 @@ def _plan_query(bench: StageBuilder, query: exp.Expr, *, nested: bool = True) ->
 def _plan_union(bench: StageBuilder, union: exp.SetOperation) -> Flow:
     sides = [_plan_query(bench, side) for side in (union.left, union.right)]
     if any(side.kind != "rows" for side in sides):
-        way_out = "put the rows together before they are grouped or joined"
+        way_out = "unite the rows before they are grouped or joined"
         raise UnsupportedStream("UNION of changes", offset_of(union.right), way_out)
     if isinstance(union, exp.Intersect):
         raise UnsupportedStream("INTERSECT", offset_of(union.right), "use an inner join")
@@ -162,13 +160,13 @@ def _plan_top_n(bench: StageBuilder, select: exp.Select, found: TopNQuery) -> Fl
     qualify_columns(inner, relations)
     relations = move_join_conditions(inner, relations) or relations
     bench.lag += join_lag(inner, relations)
-    flow, relations = _plan_joins(bench, inner, _sign_unfolded(bench, inner, relations))
+    flow, relations = plan_joins(bench, inner, sign_unfolded(bench, inner, relations))
     if flow.kind == "changes":
         relations = [read_signed_rows(inner, relations[0], signed_view(bench, relations[0]))]
     relation = extract_top_n(bench, select, found, relations, signed=flow.kind != "rows")
     unfolded = [QueryRelation(join.this.alias_or_name, join.this, Flow()) for join in select.args.get("joins") or ()]
     qualify_columns(select, [relation, *unfolded])
-    flow, relations = _plan_joins(bench, select, _sign_unfolded(bench, select, [relation, *unfolded]))
+    flow, relations = plan_joins(bench, select, sign_unfolded(bench, select, [relation, *unfolded]))
     return _plan_outputs(bench, select, relations, flow)
 
 
@@ -179,9 +177,7 @@ def _plan_select_body(bench: StageBuilder, select: exp.Select, relations: list[Q
     special = any(r.flow.kind != "rows" for r in relations)
     carved = special or bool(over_calls(select)) or (_is_grouped(select) and not native) or _is_total(select)
     if native and select.args.get("distinct"):
-        raise UnsupportedStream(
-            "SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery that this one reads"
-        )
+        raise UnsupportedStream("SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery")
     if not carved and all(is_unnest_join(join) for join in select.args.get("joins") or ()):
         guard_comparisons(select, relations)
         return stateless_flow(select, relations)
@@ -191,7 +187,7 @@ def _plan_select_body(bench: StageBuilder, select: exp.Select, relations: list[Q
     relations = relations if ordered is None else ordered
     bench.lag += join_lag(select, relations)
     note_late_joins(bench, select, relations)
-    if not carved and not _operator_joins(bench, select, relations):
+    if not carved and not operator_joins(bench, select, relations):
         flow = stateless_flow(select, relations)
         written = rewrite_joins(select, relations)
         if ordered is None:
@@ -206,7 +202,7 @@ def _plan_select_body(bench: StageBuilder, select: exp.Select, relations: list[Q
     qualify_columns(select, relations)
     if changing and (nested or (not relations[0].flow.key and _is_stateless(select))):
         relations = [read_signed_rows(select, relations[0], signed_view(bench, relations[0]))]
-    flow, relations = _plan_joins(bench, select, _sign_unfolded(bench, select, relations))
+    flow, relations = plan_joins(bench, select, sign_unfolded(bench, select, relations))
     found = _plan_outputs(bench, select, relations, flow)
     return add_change_order(select, found) if forwards else found
 
@@ -237,19 +233,6 @@ def _restore_select(select: exp.Select, before: exp.Select, *, keep_joins: bool)
         select.set(name, before.args.get(name))
 
 
-def _sign_unfolded(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> list[QueryRelation]:
-    """Where a row of changes becomes several, its key does not tell them apart: whole rows come and go.
-
-    UNNEST makes several of a row, and so may a lookup table.
-    """
-    first, *others = relations
-    joins = select.args.get("joins") or ()
-    looked_up = any(other.flow.static for other in others)
-    if first.flow.kind != "changes" or not (looked_up or any(map(is_unnest_join, joins))):
-        return relations
-    return [read_signed_rows(select, first, signed_view(bench, first)), *others]
-
-
 def _is_grouped(select: exp.Select) -> bool:
     return select.args.get("group") is not None or bool(select.args.get("distinct"))
 
@@ -269,10 +252,10 @@ def _plan_outputs(bench: StageBuilder, select: exp.Select, relations: list[Query
     """What stands on rows that are joined by now: OVER, GROUP BY, DISTINCT, or nothing but outputs."""
     if bench.has_window(select):
         if flow.kind != "rows":
-            raise UnsupportedStream("a window over changes", select, "take windows over rows that only come")
+            raise UnsupportedStream("a window over changes", select, "use windows over append-only rows")
         if not flow.watermarked:
             raise UnsupportedStream(
-                "a window behind another operator", select, "take it in a model of its own, which reads this"
+                "a window behind another operator", select, "compute it in another model, which reads this one"
             )
         window = closing_window(bench, select, relations)
         return (
@@ -282,7 +265,7 @@ def _plan_outputs(bench: StageBuilder, select: exp.Select, relations: list[Query
         )
     if windows := over_calls(select):
         if flow.kind != "rows":
-            raise UnsupportedStream("OVER of changes", over_offset(windows[0]), "use it over rows that only come")
+            raise UnsupportedStream("OVER of changes", over_offset(windows[0]), "use it over append-only rows")
         return extract_over(bench, select, relations, windows)
     if not _is_grouped(select) and not _is_total(select):
         return forward_changes(select, relations, flow)
@@ -291,58 +274,3 @@ def _plan_outputs(bench: StageBuilder, select: exp.Select, relations: list[Query
         view = signed_view(bench, relations[0])
         return carved(bench, select, [read_signed_rows(select, relations[0], view), *relations[1:]], signed=True)
     return carved(bench, select, relations, signed=flow.kind == "signed")
-
-
-def _operator_joins(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> list[int]:
-    """The places of the joins that an operator must do: all behind the first of them, which Spark has no times for."""
-    where = select.args.get("where")
-    found: list[int] = []
-    for place, join in enumerate(select.args.get("joins") or ()):
-        if is_unnest_join(join):
-            continue
-        left, right = relations[: place + 1], relations[place + 1]
-        if found or is_operator_join(bench, join, left, right, where.this if where is not None else None):
-            found.append(place)
-    return found
-
-
-def _plan_joins(
-    bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]
-) -> tuple[Flow, list[QueryRelation]]:
-    """Carve out the joins that need it, from left to right; says how rows flow behind them."""
-    if len(relations) == 1:
-        guard_comparisons(select, relations)
-        return relations[0].flow, relations
-    if relations[0].flow.kind != "rows" and all(is_unnest_join(join) for join in select.args.get("joins") or ()):
-        return relations[0].flow, relations
-    places = _operator_joins(bench, select, relations)
-    rewrite_joins(select, relations, places[0] if places else None)
-    guard_comparisons(select, relations, places[0] if places else None)
-    kind: FlowKind = "signed" if any(r.flow.kind == "signed" for r in relations) else "rows"
-    flow = Flow(kind, watermarked=all(r.flow.watermarked for r in relations))
-    if not places:
-        return flow, [replace(r, flow=replace(r.flow, watermarked=flow.watermarked)) for r in relations]
-    done = 0
-    for place in places:
-        join = (select.args.get("joins") or [])[place - done]
-        left, right = relations[: place + 1], relations[place + 1]
-        flow = _plan_join(bench, select, left, right, join, place - done)
-        behind = [
-            replace(r, flow=replace(r.flow, kind=flow.kind, key=(), hidden=frozenset(), watermarked=False), packed=True)
-            for r in (*left, right)
-        ]
-        relations = [*behind, *relations[place + 2 :]]
-        done = place + 1
-    return flow, relations
-
-
-def _plan_join(
-    bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
-) -> Flow:
-    """One join that an operator must do."""
-    if join.this.args.get("version") is not None:
-        return join_versions(bench, select, left, right, join, place)
-    intervals = find_intervals(join, left, right) if join.side in OUTER and not join.kind else None
-    if intervals is not None:
-        return join_intervals(bench, select, left, right, join, place, intervals)
-    return join_changes(bench, select, left, right, join, place)

@@ -165,9 +165,7 @@ def _partition_order(found: TopNQuery) -> tuple[list[exp.Expr], exp.Order]:
             "OVER beside ROW_NUMBER", over_offset(others[0]), "number the rows in a subquery of its own"
         )
     if found.inner.args.get("group") is not None or found.inner.args.get("distinct"):
-        raise UnsupportedStream(
-            "ROW_NUMBER over GROUP BY", over_offset(window), "group in a subquery that this one reads"
-        )
+        raise UnsupportedStream("ROW_NUMBER over GROUP BY", over_offset(window), "group in a subquery")
     if found.limit < 1:
         raise UnsupportedStream("a rank below 1", over_offset(window), "ranks begin with 1")
     partition, ordered = window.args.get("partition_by") or [], window.args.get("order")

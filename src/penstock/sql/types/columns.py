@@ -75,7 +75,7 @@ def wrong_digits(kind: exp.DataType, most: int = _DIGITS) -> tuple[str, str] | N
     if sizes and not 1 <= sizes[0] <= most:
         return f"a DECIMAL has 1 to {most} digits, and not {sizes[0]}", f"write DECIMAL({most}, …) at most"
     if len(sizes) > 1 and sizes[1] > sizes[0]:
-        text = f"a DECIMAL of {sizes[0]} digits cannot have {sizes[1]} behind the point"
+        text = f"a DECIMAL of {sizes[0]} digits cannot have {sizes[1]} after the decimal point"
         return text, f"the first number counts all digits: DECIMAL({min(sum(sizes), most)}, {sizes[1]})"
     return None
 

@@ -7,8 +7,6 @@ import org.apache.spark.sql.types.DataTypes;
 
 /**
  * Digests of texts that neither Java nor Spark has: Keccak-256 and XXH3 with 128 bits, as functions of a Spark session.
- *
- * It is compiled by the Janino that comes with Spark, which knows Java without generics and lambdas.
  */
 public final class RowDigests {
     private RowDigests() {}

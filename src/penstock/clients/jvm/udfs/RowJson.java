@@ -22,8 +22,7 @@ import org.apache.spark.sql.types.DataTypes;
 /**
  * Functions over texts that are JSON, by the Jackson that comes with Spark, as functions of a Spark session.
  *
- * Numbers keep the digits that they are written with, and objects the order of their keys. It is compiled by the Janino
- * that comes with Spark, which knows Java without generics and lambdas.
+ * Numbers keep the digits that they are written with, and objects the order of their keys.
  */
 public final class RowJson {
     static final int QUOTE = 0;

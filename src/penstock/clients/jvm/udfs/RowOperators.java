@@ -28,7 +28,7 @@ import scala.runtime.AbstractFunction1;
  * Operators whose meaning depends on types that are known only when Spark has looked at the rows.
  *
  * Spark asks for an expression once it knows the types of the arguments, so no row costs more than with the operator
- * itself. It is compiled by the Janino that comes with Spark, which knows Java without generics and lambdas.
+ * itself.
  */
 public final class RowOperators {
     static final int DIVIDE = 0;

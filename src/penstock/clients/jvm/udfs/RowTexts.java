@@ -22,7 +22,7 @@ import org.apache.spark.sql.types.DataTypes;
  * Functions over texts and bytes that give nothing where those of Spark fail, as functions of a Spark session.
  *
  * What is an error all the same has a text with a state of SQL for data exceptions, so that it is known to be about one
- * row. It is compiled by the Janino that comes with Spark, which knows Java without generics and lambdas.
+ * row.
  */
 public final class RowTexts {
     static final int EXTRACT = 0;

@@ -1,1 +1,1 @@
-"""Functions over single rows that Spark has no words for: Java, compiled once by what comes with Spark."""
+"""Java functions over single rows that Spark SQL lacks."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.clients.int256.columns import int256_kind
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import FIELDS, is_decimal, struct_field
-from penstock.sql.types.wide_decimals import decimal_sizes
+from penstock.sql.types.long_decimals import decimal_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField

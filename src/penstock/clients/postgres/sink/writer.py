@@ -86,6 +86,13 @@ class TableWriter:
             if tables.columns_of(db, self.table):
                 db.execute(f"DELETE FROM {self.table}")
 
+    def trial(self, rows: DataFrame, ref: BatchRef, place: str | None) -> Iterator[tuple[int, str]] | None:
+        """Try some rows of a batch: as a whole, or, with `place`, one by one for those that the table refuses."""
+        if place is not None:
+            return self.find_rejected_rows(rows, place, ref)
+        self.rehearse(rows, ref)
+        return None
+
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         """Write some rows of a batch, and take them back."""
         with pooled_connection(self.server) as db:

@@ -1,7 +1,7 @@
-"""Models as functions of a Spark session: read once, checked against the SQL, sent to the executors."""
+"""Register ML models as functions of a Spark session: read once, checked against the SQL, sent to the executors."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ from penstock.errors import ServiceError
 from penstock.manifest.model import AskedModel
 from penstock.runtime.query.ml.scoring import Recipe, open_session, score
 from penstock.runtime.query.ml.signature import Signature, answer_of, check_arguments, signature_of
+from penstock.spark_internals.frames import python_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +31,15 @@ class _LoadedModel:
 
 
 class MlFunctions:
-    """The functions that ask models, for the sessions of one run."""
+    """The functions of models, for the sessions of one run."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self._root = root
         self._spark = spark
-        self._open_connection: dict[str, _LoadedModel] = {}
+        self._models: dict[str, _LoadedModel] = {}
 
     def register(self, asked: Sequence[AskedModel], session: SparkSession) -> None:
-        """Make the functions known to a session."""
+        """Register the functions with a session."""
         for model in asked:
             opened = self._open(model)
             declared = DataType.fromDDL(model.answer) if model.answer else None
@@ -49,14 +50,14 @@ class MlFunctions:
             session.udf.register(model.function, _function(recipe, opened.bytes))
 
     def check(self, rows: DataFrame, asked: Sequence[AskedModel]) -> None:
-        """Refuse a query that gives a model something else than it takes."""
+        """Refuse a query whose arguments do not fit its models."""
         models = {model.function: model for model in asked}
-        for function, arguments in _calls(rows):
+        for function, arguments in python_calls(rows):
             if (model := models.get(function)) is not None:
                 check_arguments(model.model, self._open(model).signature.inputs, arguments)
 
     def _open(self, model: AskedModel) -> _LoadedModel:
-        if model.path not in self._open_connection:
+        if model.path not in self._models:
             require("onnxruntime", extra="ml")
             try:
                 text = (self._root / model.path).read_bytes()
@@ -66,8 +67,8 @@ class MlFunctions:
                 ) from error
             signature = _signature(model, text)
             sent = self._spark.sparkContext.broadcast(text)
-            self._open_connection[model.path] = _LoadedModel(hashlib.sha256(text).hexdigest(), signature, sent)
-        return self._open_connection[model.path]
+            self._models[model.path] = _LoadedModel(hashlib.sha256(text).hexdigest(), signature, sent)
+        return self._models[model.path]
 
 
 def _signature(model: AskedModel, content: bytes) -> Signature:
@@ -87,24 +88,4 @@ def _function(recipe: Recipe, model: Broadcast[bytes]) -> Any:
     def score_batch(*columns: pa.Array) -> pa.Array:
         return score(recipe, lambda: model.value, columns)
 
-    return arrow_udf(score_batch, recipe.answer.type)  # type: ignore[call-overload]  # its kind is told by the hints
-
-
-def _calls(rows: DataFrame) -> Iterator[tuple[str, list[DataType]]]:
-    """The functions of Python that a query calls, each with the types that Spark found for its arguments."""
-    plans = [rows._jdf.queryExecution().analyzed()]
-    while plans:
-        plan = plans.pop()
-        plans += [*_items(plan.children()), *_items(plan.subqueries())]
-        expressions = _items(plan.expressions())
-        while expressions:
-            expression = expressions.pop()
-            children = _items(expression.children())
-            expressions += children
-            if expression.getClass().getSimpleName() == "PythonUDF":
-                yield expression.name(), [DataType.fromDDL(child.dataType().sql()) for child in children]
-
-
-def _items(sequence: Any) -> list[Any]:
-    """A sequence of Scala as a list."""
-    return [sequence.apply(place) for place in range(sequence.size())]
+    return arrow_udf(score_batch, recipe.answer.type)  # type: ignore[call-overload]  # its kind follows from the hints

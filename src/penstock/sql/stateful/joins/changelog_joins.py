@@ -92,7 +92,7 @@ def join_versions(
 def _version_conditions(left: list[QueryRelation], right: QueryRelation, join: exp.Join) -> JoinConditions:
     """What a join with versions asks for, if that can be done."""
     if any(r.flow.kind != "rows" for r in left):
-        raise UnsupportedStream(f"{VERSIONS} beside changes", join, "join in a model that reads rows that only come")
+        raise UnsupportedStream(f"{VERSIONS} beside changes", join, "join in a model that reads append-only rows")
     if join.side in {"RIGHT", "FULL"}:
         raise UnsupportedStream(f"{join.side} JOIN {VERSIONS}", join, "use JOIN or LEFT JOIN")
     asked = join_conditions(join, left, right, None)

@@ -14,7 +14,7 @@ from penstock.sql.parse.query import Query, parse
 from penstock.sql.types.arrow_types import column_type
 from penstock.sql.types.avro_types import avro_record
 from penstock.sql.types.columns import Column
-from penstock.sql.types.int256 import encode_hex, parse_wide_type
+from penstock.sql.types.int256 import encode_hex, parse_int256_type
 
 INPUT = (
     Column("a", "UINT256"),
@@ -69,15 +69,18 @@ def test_types_are_known_through_queries_within() -> None:
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
-        ("a + d", "UINT256 and DOUBLE do not go together: digits would be lost"),
-        ("i < 1.5", "INT256 and DECIMAL(2, 1) do not go together: a wide number has no digits behind its point"),
-        ("a + cast(1 as double precision)", "UINT256 and DOUBLE do not go together: digits would be lost"),
-        ("a = s", "UINT256 and STRING do not go together"),
-        ("a - i", "UINT256 and INT256 do not go together"),
-        ("case when n > 0 then a else i end", "UINT256 and INT256 do not go together"),
-        ("-a", "a UINT256 has no sign to change"),
-        ("a > -1", "-1 is below zero, and a UINT256 never is"),
-        ("to_u256(d)", "to_u256 is given DOUBLE: UINT256 and DOUBLE do not go together: digits would be lost"),
+        ("a + d", "UINT256 and DOUBLE cannot be mixed: digits would be lost"),
+        (
+            "i < 1.5",
+            "INT256 and DECIMAL(2, 1) cannot be mixed: a 256-bit integer has no digits after the decimal point",
+        ),
+        ("a + cast(1 as double precision)", "UINT256 and DOUBLE cannot be mixed: digits would be lost"),
+        ("a = s", "UINT256 and STRING cannot be mixed"),
+        ("a - i", "UINT256 and INT256 cannot be mixed"),
+        ("case when n > 0 then a else i end", "UINT256 and INT256 cannot be mixed"),
+        ("-a", "a UINT256 cannot be negated"),
+        ("a > -1", "-1 is negative, and UINT256 is unsigned"),
+        ("to_u256(d)", "to_u256 is given DOUBLE: UINT256 and DOUBLE cannot be mixed: digits would be lost"),
         ("u256_add(a)", "u256_add takes 2 arguments, and is given 1"),
         ("u256_add(a, i)", "u256_add takes UINT256, and is given INT256"),
         ("upper(a)", "UPPER does not take UINT256"),
@@ -91,7 +94,7 @@ def test_what_does_not_go_together_is_found(expression: str, said: str) -> None:
 
 def test_the_sides_of_a_union_must_be_of_one_kind() -> None:
     (problem,) = analysed("SELECT a FROM t UNION ALL SELECT n FROM t").problems
-    assert problem.message == "the sides of a UNION do not go together in `a`: UINT256 and BIGINT"
+    assert problem.message == "the types of `a` differ between the sides of a UNION: UINT256 and BIGINT"
 
 
 def test_a_function_that_is_misspelt_is_told() -> None:
@@ -102,7 +105,7 @@ def test_a_function_that_is_misspelt_is_told() -> None:
 def test_names_of_types() -> None:
     assert [column_type(name) for name in ("u256", "I256", "UINT256")] == ["UINT256", "INT256", "UINT256"]
     assert [
-        parse_wide_type(name) for name in ("struct<i256:binary>", "STRUCT<`u256`: BINARY NOT NULL>", "BINARY", None)
+        parse_int256_type(name) for name in ("struct<i256:binary>", "STRUCT<`u256`: BINARY NOT NULL>", "BINARY", None)
     ] == [
         "INT256",
         "UINT256",

@@ -12,11 +12,11 @@ from penstock.clients.registry.columns import columns_of
 from penstock.sql.analyze.output_schema import OutputAnalysis, analyze_outputs
 from penstock.sql.parse.dialects import PIPELINE
 from penstock.sql.parse.query import Query, parse
-from penstock.sql.rewrite.int256 import rewrite_wide
+from penstock.sql.rewrite.int256 import rewrite_int256
 from penstock.sql.types.avro_types import avro_record
 from penstock.sql.types.columns import Column
-from penstock.sql.types.int256 import has_wide_mention, parse_wide_type, physical_type
-from penstock.sql.types.wide_decimals import decimal_bytes
+from penstock.sql.types.int256 import mentions_int256, parse_int256_type, struct_field
+from penstock.sql.types.long_decimals import decimal_bytes
 
 INPUT = (
     Column("a", "DECIMAL(100, 18)"),
@@ -62,14 +62,14 @@ def test_the_type_of_what_is_computed_is_known(expression: str, kind: str) -> No
     found = analysed(f"SELECT {expression} AS x FROM t")
     assert found.problems == ()
     assert found.columns is not None
-    assert [parse_wide_type(column.type) or column.type for column in found.columns] == [kind]
+    assert [parse_int256_type(column.type) or column.type for column in found.columns] == [kind]
 
 
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
-        ("a + d", "DECIMAL(100, 18) and DOUBLE do not go together: digits would be lost"),
-        ("a = s", "DECIMAL(100, 18) and STRING do not go together"),
+        ("a + d", "DECIMAL(100, 18) and DOUBLE cannot be mixed: digits would be lost"),
+        ("a = s", "DECIMAL(100, 18) and STRING cannot be mixed"),
         ("upper(a)", "UPPER does not take DECIMAL(100, 18)"),
         ("cast(a as boolean)", "DECIMAL(100, 18) cannot be cast to BOOLEAN"),
         ("cast(s as decimal(1001, 2))", "a DECIMAL has 1 to 1000 digits, and not 1001"),
@@ -92,10 +92,10 @@ def test_a_decimal_of_avro_that_spark_has_none_for_is_read_with_its_digits() -> 
 
 
 def test_names_of_types() -> None:
-    assert physical_type("DECIMAL(100, 18)") == "STRUCT<dec_100_18: BINARY>"
-    assert parse_wide_type("decimal(38,2)") is parse_wide_type("DECIMAL(1001, 2)") is None
-    assert has_wide_mention("CAST(x AS DECIMAL(39, 2))")
-    assert not has_wide_mention("CAST(x AS DECIMAL(38, 2))")
+    assert struct_field("DECIMAL(100, 18)") == "dec_100_18"
+    assert parse_int256_type("decimal(38,2)") is parse_int256_type("DECIMAL(1001, 2)") is None
+    assert mentions_int256("CAST(x AS DECIMAL(39, 2))")
+    assert not mentions_int256("CAST(x AS DECIMAL(38, 2))")
 
 
 def test_bytes_are_in_the_order_of_the_numbers() -> None:
@@ -129,5 +129,5 @@ def test_a_table_keeps_every_digit_or_is_refused() -> None:
     ],
 )
 def test_wide_numbers_in_having_are_compared_as_such(condition: str, rewritten_to: str) -> None:
-    found = rewrite_wide(f"SELECT n, MAX(a) AS m FROM t GROUP BY n HAVING {condition}", (("t", INPUT),))
+    found = rewrite_int256(f"SELECT n, MAX(a) AS m FROM t GROUP BY n HAVING {condition}", (("t", INPUT),))
     assert rewritten_to in found.partition(" HAVING ")[2]

@@ -1,8 +1,8 @@
 """Decimals of more digits than Spark's 38: their types, the types of what is computed, and how a value is held.
 
-Values are bytes in the order of the numbers, whatever their scales, so that they are compared as they are. The type
-says how many digits are written. A value never has more than its type, unless a result would have more than 1000.
-`clients.wide.WideDecimals` has the same in Java, and says what the bytes are.
+Values are bytes in the order of the numbers, whatever their scales, so Spark compares them as they are. The type
+says how many digits are written. A value never has more digits than its type, unless a result would have more than
+1000. `clients/int256/LongDecimals.java` has the same in Java and documents the bytes.
 """
 
 import re
@@ -11,15 +11,15 @@ from typing import Final
 
 SPARK_DIGITS: Final = 38
 MOST_DIGITS: Final = 1000
-"""As many as a NUMERIC of PostgreSQL with a precision."""
+"""The limit of a NUMERIC with a precision in PostgreSQL."""
 _QUOTIENT: Final = 18
-"""The digits that a quotient has behind the point, at least."""
+"""The least number of digits of a quotient after the decimal point."""
 _NAMED: Final = re.compile(r"(?:decimal|numeric|dec)\((\d+)(?:,(\d+))?\)|struct<dec_(\d+)_(\d+):binary>")
 _BIAS: Final = 0x8000
 
 
 def decimal_kind(precision: int, scale: int = 0) -> str | None:
-    """The type of decimals of so many digits; None where Spark has one of its own, or nobody has."""
+    """The type of decimals of so many digits; None where Spark has a type for them, or they are too long."""
     known = SPARK_DIGITS < precision <= MOST_DIGITS and 0 <= scale <= precision
     return f"DECIMAL({precision}, {scale})" if known else None
 
@@ -31,7 +31,7 @@ def parse_decimal_kind(text: str) -> str | None:
 
 
 def decimal_sizes(kind: str) -> tuple[int, int]:
-    """The digits of a type, all and behind the point."""
+    """The precision and the scale of a type."""
     precision, scale = re.findall(r"\d+", kind)
     return int(precision), int(scale)
 
@@ -48,14 +48,16 @@ def _clamp_kind(precision: int, scale: int) -> str:
 
 
 def common_kind(*sizes: tuple[int, int]) -> str:
-    """The type that holds values of all these."""
+    """The type that holds values of all these precisions and scales."""
     scale = max(behind for _, behind in sizes)
     return _clamp_kind(max(digits - behind for digits, behind in sizes) + scale, scale)
 
 
 def result_kind(word: str, one: tuple[int, int], other: tuple[int, int]) -> str:
-    """The type of a sum, a product, a quotient or what is left of one. None loses a digit but the quotient, which is
-    rounded behind 18 of them, or as many as one of its operands has."""
+    """The type of a sum, product, quotient or remainder.
+
+    Only a quotient is rounded: to 18 digits after the point, or to the larger scale of its operands.
+    """
     (digits, scale), (more_digits, more_scale) = one, other
     behind = max(scale, more_scale)
     match word:
@@ -71,7 +73,7 @@ def result_kind(word: str, one: tuple[int, int], other: tuple[int, int]) -> str:
 
 
 def decimal_bytes(value: Decimal) -> str:
-    """A number as it is held, in hexadecimal digits."""
+    """The bytes of a number, in hexadecimal digits."""
     sign, digits, power = value.as_tuple()
     assert isinstance(power, int)
     text = "".join(map(str, digits)).lstrip("0")

@@ -12,13 +12,14 @@ from pyspark.sql import functions as f
 from penstock.clients.int256.columns import int256_to_texts, to_int256
 from penstock.clients.int256.register import register_int256
 from penstock.runtime.query.dataframes import columns_of
-from penstock.runtime.spark.errors import SPARK_ERRORS, is_row_error
-from penstock.sql.rewrite.int256 import rewrite_wide
-from penstock.sql.types.int256 import WideType
-from penstock.sql.types.wide_decimals import decimal_bytes
+from penstock.runtime.spark.errors import is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
+from penstock.sql.rewrite.int256 import rewrite_int256
+from penstock.sql.types.int256 import Int256Type
+from penstock.sql.types.long_decimals import decimal_bytes
 
-A: WideType = "DECIMAL(100, 18)"
-B: WideType = "DECIMAL(60, 6)"
+A: Int256Type = "DECIMAL(100, 18)"
+B: Int256Type = "DECIMAL(60, 6)"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def table(session: SparkSession, rows: list[tuple[Decimal | None, Decimal | None
 
 def asked(frame: DataFrame, selected: str) -> list[Any]:
     frame.createOrReplaceTempView("t")
-    sql = rewrite_wide(f"SELECT id, {selected} FROM t ORDER BY id", (("t", columns_of(frame)),))
+    sql = rewrite_int256(f"SELECT id, {selected} FROM t ORDER BY id", (("t", columns_of(frame)),))
     return [tuple(row)[1:] for row in int256_to_texts(frame.sparkSession.sql(sql)).collect()]
 
 
@@ -83,7 +84,7 @@ def test_nulls_groups_and_ends(session: SparkSession) -> None:
     frame = table(session, [(Decimal("1.5"), None), (Decimal("1.50"), Decimal(2)), (Decimal("-3"), Decimal(2))])
     frame.createOrReplaceTempView("t")
     sql = "SELECT MAX(a) AS x, MIN(a) AS y, COUNT(DISTINCT a) AS n, MAX(b + a) AS z FROM t"
-    (row,) = int256_to_texts(session.sql(rewrite_wide(sql, (("t", columns_of(frame)),)))).collect()
+    (row,) = int256_to_texts(session.sql(rewrite_int256(sql, (("t", columns_of(frame)),)))).collect()
     assert (Decimal(row["x"]), Decimal(row["y"]), row["n"], Decimal(row["z"])) == (
         Decimal("1.5"), Decimal(-3), 2, Decimal("3.5")
     )  # fmt: skip
@@ -91,7 +92,7 @@ def test_nulls_groups_and_ends(session: SparkSession) -> None:
 
     def groups(condition: str) -> list[tuple[Decimal, Decimal | None]]:
         rows = int256_to_texts(
-            session.sql(rewrite_wide(grouped.format(condition), (("t", columns_of(frame)),)))
+            session.sql(rewrite_int256(grouped.format(condition), (("t", columns_of(frame)),)))
         ).collect()
         return [(Decimal(row["m"]), row["low"] and Decimal(row["low"])) for row in rows]
 
@@ -110,7 +111,7 @@ def test_what_is_computed_may_be_grouped_by_and_used_again(session: SparkSession
 
     def counts(sql: str) -> list[tuple[object, ...]]:
         return sorted(
-            map(tuple, int256_to_texts(session.sql(rewrite_wide(sql, (("t", columns_of(frame)),)))).collect())
+            map(tuple, int256_to_texts(session.sql(rewrite_int256(sql, (("t", columns_of(frame)),)))).collect())
         )
 
     for clause in ("a + 1 HAVING a + 1 > 2", "1 HAVING a + 1 > 2", "m HAVING m > 2", "(a + 1) HAVING t.a + 1 > 2"):
@@ -131,7 +132,7 @@ def test_what_is_computed_may_be_grouped_by_and_used_again(session: SparkSession
         ("a / (b - b)", "a division by zero"),
         ("CAST('1.x' AS DECIMAL(100, 18))", "'1.x' is no number"),
         ("CAST(a * 1000000 AS DECIMAL(39, 38))", "does not fit into DECIMAL(39, 38)"),
-        ("CAST(a AS UINT256)", "has more than 0 digits behind the point"),
+        ("CAST(a AS UINT256)", "has more than 0 digits after the decimal point"),
     ],
 )
 def test_what_does_not_fit_is_an_error_of_its_row(expression: str, said: str, session: SparkSession) -> None:

@@ -10,14 +10,15 @@ from pyspark.sql import functions as f
 
 from penstock.clients.int256.columns import int256_columns, int256_to_texts
 from penstock.clients.int256.register import register_int256
-from penstock.clients.jvm.try_eval import try_column
 from penstock.errors import PlanRefused
 from penstock.runtime.query.dataframes import columns_of
-from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_row_error
-from penstock.sql.rewrite.int256 import rewrite_wide, rewrite_wide_condition
-from penstock.sql.types.int256 import FIELDS, LIMITS, WideType
+from penstock.runtime.spark.errors import failure_of, is_row_error
+from penstock.spark_internals.errors import SPARK_ERRORS
+from penstock.spark_internals.expressions import try_column
+from penstock.sql.rewrite.int256 import rewrite_int256, rewrite_int256_condition
+from penstock.sql.types.int256 import FIELDS, LIMITS, Int256Type
 
-KINDS: list[WideType] = ["UINT256", "INT256"]
+KINDS: list[Int256Type] = ["UINT256", "INT256"]
 MOST = 2**256 - 1
 
 
@@ -43,7 +44,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def numbers(kind: WideType) -> list[int]:
+def numbers(kind: Int256Type) -> list[int]:
     """The ends, what is beside them and around powers of two, and many of all lengths."""
     low, high = LIMITS[kind]
     dice = random.Random(256)
@@ -55,7 +56,7 @@ def numbers(kind: WideType) -> list[int]:
     return [number for number in dict.fromkeys([*near, *drawn]) if low <= number <= high]
 
 
-def pairs(kind: WideType) -> list[tuple[int, int]]:
+def pairs(kind: Int256Type) -> list[tuple[int, int]]:
     found, dice = numbers(kind), random.Random(1)
     ends = [(a, b) for a in found[:12] for b in found[:12]]
     return [*ends, *((a, dice.choice(found)) for a in found for _ in range(3)), *((a, a) for a in found)]
@@ -68,8 +69,8 @@ def session(spark: SparkSession) -> SparkSession:
     return own
 
 
-def table(session: SparkSession, kind: WideType, rows: Iterable[tuple[int | None, int | None]]) -> DataFrame:
-    """Two columns of wide numbers, `a` and `b`, of their texts."""
+def table(session: SparkSession, kind: Int256Type, rows: Iterable[tuple[int | None, int | None]]) -> DataFrame:
+    """Two columns of 256-bit numbers, `a` and `b`, of their texts."""
     texts = [(place, *(None if n is None else str(n) for n in row)) for place, row in enumerate(rows)]
     given = session.createDataFrame(texts, "id INT, x STRING, y STRING")
     make = f"penstock_to_{FIELDS[kind]}"
@@ -82,12 +83,12 @@ def table(session: SparkSession, kind: WideType, rows: Iterable[tuple[int | None
 
 
 def asked(session: SparkSession, sql: str, rows: DataFrame) -> list[Any]:
-    """What a query over `t` answers, in the order of its rows; wide numbers as texts."""
-    found = session.sql(rewrite_wide(sql, (("t", columns_of(rows)),)))
+    """What a query over `t` answers, in the order of its rows; 256-bit numbers as texts."""
+    found = session.sql(rewrite_int256(sql, (("t", columns_of(rows)),)))
     return [tuple(row)[1:] for row in sorted(int256_to_texts(found).collect(), key=lambda row: row["id"])]
 
 
-def fits(number: int | None, kind: WideType) -> bool:
+def fits(number: int | None, kind: Int256Type) -> bool:
     return number is not None and LIMITS[kind][0] <= number <= LIMITS[kind][1]
 
 
@@ -101,7 +102,7 @@ def outcome(compute: Callable[[int, int], int], a: int, b: int) -> int | None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("word", OPERATORS)
 def test_arithmetic_is_that_of_whole_numbers_to_the_last_digit(
-    session: SparkSession, kind: WideType, word: str
+    session: SparkSession, kind: Int256Type, word: str
 ) -> None:
     sign, compute = OPERATORS[word]
     every = [(a, b, outcome(compute, a, b)) for a, b in pairs(kind)]
@@ -117,7 +118,7 @@ def test_arithmetic_is_that_of_whole_numbers_to_the_last_digit(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_comparisons_are_those_of_whole_numbers(session: SparkSession, kind: WideType) -> None:
+def test_comparisons_are_those_of_whole_numbers(session: SparkSession, kind: Int256Type) -> None:
     given = pairs(kind)
     rows = table(session, kind, given)
     outputs = ", ".join(f"a {sign} b AS c{place}" for place, sign in enumerate(COMPARISONS))
@@ -126,13 +127,13 @@ def test_comparisons_are_those_of_whole_numbers(session: SparkSession, kind: Wid
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_filter_tells_numbers_apart_by_their_last_digit(session: SparkSession, kind: WideType) -> None:
+def test_a_filter_tells_numbers_apart_by_their_last_digit(session: SparkSession, kind: Int256Type) -> None:
     high = LIMITS[kind][1]
     rows = table(session, kind, [(high, 0), (high - 1, 0), (high - 2, 0)])
     assert asked(session, f"SELECT id FROM t WHERE a > {high - 1}", rows) == [()]
-    assert rows.where(rewrite_wide_condition(f"a >= {high - 1}", columns_of(rows))).count() == 2
-    assert rows.where(rewrite_wide_condition(f"a IN ({high}, {high - 2})", columns_of(rows))).count() == 2
-    assert rows.where(rewrite_wide_condition(f"a BETWEEN {high - 1} AND {high}", columns_of(rows))).count() == 2
+    assert rows.where(rewrite_int256_condition(f"a >= {high - 1}", columns_of(rows))).count() == 2
+    assert rows.where(rewrite_int256_condition(f"a IN ({high}, {high - 2})", columns_of(rows))).count() == 2
+    assert rows.where(rewrite_int256_condition(f"a BETWEEN {high - 1} AND {high}", columns_of(rows))).count() == 2
 
 
 def test_operators_with_null_are_null_and_functions_refuse_it(session: SparkSession) -> None:
@@ -210,11 +211,11 @@ def test_quoted_text_is_left_alone_and_queries_within_are_not(session: SparkSess
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("SELECT id, a + CAST(1 AS DOUBLE) AS x FROM t", "UINT256 and DOUBLE do not go together: digits would be lost"),
+        ("SELECT id, a + CAST(1 AS DOUBLE) AS x FROM t", "UINT256 and DOUBLE cannot be mixed: digits would be lost"),
         ("SELECT id, LENGTH(a) AS x FROM t", "LENGTH does not take UINT256"),
-        ("SELECT id, a > -1 AS x FROM t", "-1 is below zero, and a UINT256 never is"),
+        ("SELECT id, a > -1 AS x FROM t", "-1 is negative, and UINT256 is unsigned"),
         (f"SELECT id, a > {MOST + 1} AS x FROM t", f"{MOST + 1} does not fit into UINT256"),
-        ("SELECT id, a + to_i256(1) AS x FROM t", "UINT256 and INT256 do not go together"),
+        ("SELECT id, a + to_i256(1) AS x FROM t", "UINT256 and INT256 cannot be mixed"),
     ],
 )
 def test_what_would_lose_digits_is_refused_before_it_runs(session: SparkSession, sql: str, said: str) -> None:

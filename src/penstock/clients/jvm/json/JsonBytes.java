@@ -1,0 +1,88 @@
+package penstock;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/** Bytes of JSON that are read once from front to back, and the keys of the objects that are open. */
+abstract class JsonBytes {
+    static final long NO_TIME = Long.MIN_VALUE;
+
+    final JsonShape shape;
+    final boolean registry;
+    final boolean envelope;
+    byte[] data;
+    int at;
+    int end;
+    int depth;
+    int keys;
+    int[] keyFrom = new int[64];
+    int[] keyTo = new int[64];
+    int[] keyHash = new int[64];
+
+    JsonBytes(JsonShape shape, boolean registry, boolean envelope) {
+        this.shape = shape;
+        this.registry = registry;
+        this.envelope = envelope;
+    }
+
+    /** Begin with a value: whether its first character opens an object. */
+    final boolean begin(byte[] value) {
+        data = value;
+        end = value.length;
+        at = start(value, registry);
+        depth = 0;
+        keys = 0;
+        blanks();
+        return at < end && value[at] == '{';
+    }
+
+    /** Where the text begins: after the five bytes of a schema registry, if the value has them. */
+    static int start(byte[] value, boolean registry) {
+        return registry && value.length > 0 && value[0] == 0 ? Math.min(5, value.length) : 0;
+    }
+
+    final void blanks() {
+        while (at < end) {
+            byte next = data[at];
+            if (next > ' ' || (next != ' ' && next != '\n' && next != '\r' && next != '\t')) {
+                return;
+            }
+            at++;
+        }
+    }
+
+    /** Add a key of the innermost object: its place in the list. */
+    final int add(int from, int to, int hash) {
+        if (keys == keyHash.length) {
+            keyFrom = Arrays.copyOf(keyFrom, keys * 2);
+            keyTo = Arrays.copyOf(keyTo, keys * 2);
+            keyHash = Arrays.copyOf(keyHash, keys * 2);
+        }
+        keyFrom[keys] = from;
+        keyTo[keys] = to;
+        keyHash[keys] = hash;
+        return keys++;
+    }
+
+    final String text(int from, int to) {
+        return new String(data, from, to - from, StandardCharsets.UTF_8);
+    }
+
+    /**
+     * The microseconds since 1970 of a number of seconds, milliseconds, microseconds or nanoseconds. The size of the
+     * number decides on the unit. Between the ranges of two units there is no answer: NO_TIME.
+     */
+    static long epochMicros(long number) {
+        long size = number == Long.MIN_VALUE ? Long.MAX_VALUE : Math.abs(number);
+        if (size < 10000000000L) {
+            return number * 1000000L;
+        }
+        if (size >= 100000000000L && size < 10000000000000L) {
+            return number * 1000L;
+        }
+        if (size >= 100000000000000L && size < 10000000000000000L) {
+            return number;
+        }
+        return size >= 100000000000000000L ? Math.floorDiv(number, 1000L) : NO_TIME;
+    }
+}

@@ -1,0 +1,1 @@
+"""Java that checks and decodes JSON. `strict_json` calls it."""

@@ -1,0 +1,24 @@
+"""The PostgreSQL server that the application's settings name for a sink."""
+
+from penstock.clients.postgres.server import PostgresServer
+from penstock.settings import PostgresConnection, Settings, connection_name
+
+
+def sink_server(settings: Settings, sink: str) -> PostgresServer:
+    """The server of all sinks, with what is said of this one in place of its own."""
+    server = _with_connection(PostgresServer(), settings.postgres_sink)
+    own = settings.postgres_sink_connections.get(connection_name(sink))
+    return server if own is None else _with_connection(server, own)
+
+
+def _with_connection(server: PostgresServer, said: PostgresConnection) -> PostgresServer:
+    given = {
+        "host": said.host,
+        "port": said.port,
+        "user": said.user,
+        "password": None if said.pass_ is None else said.pass_.get_secret_value(),
+        "database": said.db,
+        "sslmode": said.sslmode,
+        "sslrootcert": said.sslrootcert,
+    }
+    return server.with_settings({name: value for name, value in given.items() if value is not None})

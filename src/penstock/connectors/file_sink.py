@@ -1,0 +1,50 @@
+"""Files in a directory or an object store, as a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from penstock.batch import BatchRef
+from penstock.clients.files import hadoop_batches, uri
+from penstock.clients.files.batch_directory import publish, remove_batches
+from penstock.clients.files.csv_columns import check_flat_columns
+from penstock.clients.files.formats import FORMATS
+from penstock.connectors.contract import NO_SERVICE, KeepRows, Sink, WriteResult
+from penstock.connectors.file_fields import FileFields
+from penstock.connectors.node import Parallelism
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class FileSink(FileFields, Sink):
+    """Writes each batch as one directory of files, below the path."""
+
+    type: Literal["file"] = "file"
+    located_by = ("path",)
+    own_labels: ClassVar = frozenset({"path"})
+    waives: ClassVar = NO_SERVICE
+    delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
+    inert: ClassVar = {"batch_size": Sink.inert["batch_size"]}
+
+    parallelism: Parallelism | None = None
+    """How many tasks write a batch at most, each a file. Default: one for each part of it."""
+
+    def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
+        path, chosen = uri.local_path(self.path), FORMATS[self.format]
+        if self.format == "csv":
+            batch = check_flat_columns(batch)
+        rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
+        if path is not None:
+            return WriteResult(publish(path, ref, rows, chosen))
+        return WriteResult(hadoop_batches.publish(self.path, ref, rows, chosen, {}))
+
+    @classmethod
+    def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:
+        return "the batches in it are deleted" if cls.is_machine_local(config) else None
+
+    def empty(self) -> None:
+        path = uri.local_path(self.path)
+        assert path is not None
+        remove_batches(path)

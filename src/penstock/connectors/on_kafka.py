@@ -1,0 +1,45 @@
+"""What sources and sinks that use topics of Kafka have in common."""
+
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import PrivateAttr
+
+from penstock.clients.clusters import Cluster
+from penstock.clients.jvm.packages import KAFKA
+from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.registry.schema_cache import SchemaCache
+from penstock.connectors.contract import Connector
+from penstock.errors import ServiceError
+
+if TYPE_CHECKING:
+    from penstock.clients.rows.topic_names import TopicName
+
+
+class OnKafka(Connector):
+    """Has a topic in the Kafka cluster of the project, which the runtime uses too (dead letters, offsets)."""
+
+    packages = KAFKA
+    located_by = ("topic",)
+    own_labels: ClassVar = frozenset({"topic"})
+    if TYPE_CHECKING:
+        topic: TopicName
+    _cluster: Cluster | None = PrivateAttr(None)
+
+    def with_cluster(self, cluster: Cluster | None) -> Self:
+        """The same connector with the cluster that holds its topic, and its schema registry."""
+        found = self.model_copy()
+        found._cluster = cluster
+        return found
+
+    @property
+    def _kafka(self) -> KafkaCluster:
+        assert self._cluster is not None
+        return self._cluster.kafka
+
+    @property
+    def _book(self) -> SchemaCache:
+        book = self._cluster.schemas if self._cluster is not None else None
+        if book is None:
+            hint = "name it in `runtime.schema_registry`"
+            raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
+        return book

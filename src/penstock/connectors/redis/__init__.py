@@ -1,0 +1,1 @@
+"""Redis: a hash for each key. Modules besides `sink` are loaded by executors and import little."""

@@ -1,0 +1,108 @@
+"""Writes rows as hashes, on executors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.connectors.redis.server import RedisServer, Session
+from penstock.errors import ServiceError
+from penstock.row_columns import OP
+
+if TYPE_CHECKING:
+    import pyarrow
+    from redis import Redis
+
+    from penstock.config import OnError
+
+REPORT: Final = "rows BIGINT, refused BIGINT, value STRING, message STRING, failure STRING"
+_FIELDS: Final = ("rows", "refused", "value", "message", "failure")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteHashes:
+    """What a task does with its part of a batch. It reports what it could not do as a row, and never fails by itself:
+    Spark would try it again, and would pass on nothing but a text."""
+
+    server: RedisServer
+    prefix: str
+    names: tuple[str, ...]
+    are_json: tuple[bool, ...]
+    ttl_secs: int | None
+    batch_size: int
+    on_refusal: OnError
+
+    def __call__(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        written, refused = 0, 0
+        try:
+            with Session(self.server) as client:
+                for batch in batches:
+                    for begin in range(0, batch.num_rows, self.batch_size):
+                        part = batch.slice(begin, self.batch_size)
+                        wrong = self._write(client, part)
+                        written, refused = written + part.num_rows - len(wrong), refused + len(wrong)
+                        if wrong and self.on_refusal == "stop":
+                            yield _report(failure=next(iter(wrong.values())))
+                            return
+                        if self.on_refusal == "dead_letter":
+                            for at, message in wrong.items():
+                                yield _report(value=self._row_json(part, at), message=message)
+        except ServiceError as error:
+            yield _report(failure=error.to_text)
+            return
+        yield _report(rows=written, refused=refused)
+
+    def _write(self, client: Redis, rows: pyarrow.RecordBatch) -> dict[int, str]:
+        """Write rows in one transaction; those that are refused, by their number, and why."""
+        ops, keys, *columns = (column.to_pylist() for column in rows.columns)
+        wrong: dict[int, str] = {at: "a column of its key is null" for at, key in enumerate(keys) if key is None}
+        names, commands = [f"{self.prefix}:{key}" for key in keys], list[int]()
+        pipe = client.pipeline(transaction=True)
+        pipe.annotate_exception = _add_nothing  # type: ignore[method-assign]
+        for at, values in enumerate(zip(*columns, strict=True)):
+            if at in wrong:
+                continue
+            commands.append(at)
+            if ops[at] == "d":
+                pipe.delete(names[at])
+                continue
+            pairs = zip(self.names, values, strict=True)
+            pipe.hset(names[at], mapping={name: value for name, value in pairs if value is not None})
+            if nulls := [name for name, value in zip(self.names, values, strict=True) if value is None]:
+                commands.append(at)
+                pipe.hdel(names[at], *nulls)
+        for at, answer in zip(commands, pipe.execute(raise_on_error=False), strict=True):
+            if isinstance(answer, Exception):  # a key that is no hash; what fails as a whole is raised
+                wrong.setdefault(at, f"Redis does not take `{names[at]}`: {answer}")
+        if self.ttl_secs is not None:
+            pipe = client.pipeline(transaction=False)
+            for at in dict.fromkeys(at for at in commands if ops[at] != "d" and at not in wrong):
+                pipe.expire(names[at], self.ttl_secs)
+            pipe.execute()
+        return wrong
+
+    def _row_json(self, rows: pyarrow.RecordBatch, at: int) -> str:
+        texts = [column[at].as_py() for column in rows.columns]
+        shown = (
+            f"{json.dumps(name)}:{text if is_json and _is_finite(text) else json.dumps(text, ensure_ascii=False)}"
+            for name, text, is_json in zip(self.names, texts[2:], self.are_json, strict=True)
+        )
+        return f"{{{','.join((*shown, f'{json.dumps(OP)}:{json.dumps(texts[0])}'))}}}"
+
+
+def _add_nothing(*about: object) -> None:
+    """Keep an error as Redis words it. Its client would add the command, with the values of the row."""
+
+
+def _is_finite(text: str | None) -> bool:
+    return text is not None and text not in ("NaN", "Infinity", "-Infinity")
+
+
+def _report(**values: Any) -> pyarrow.RecordBatch:
+    import pyarrow
+
+    kinds = (pyarrow.int64(), pyarrow.int64(), pyarrow.string(), pyarrow.string(), pyarrow.string())
+    columns = [pyarrow.array([values.get(name)], kind) for name, kind in zip(_FIELDS, kinds, strict=True)]
+    return pyarrow.RecordBatch.from_arrays(columns, names=list(_FIELDS))

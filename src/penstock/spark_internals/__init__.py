@@ -1,0 +1,19 @@
+"""What Penstock uses of Spark beyond its public interface: py4j, Scala objects, private attributes of PySpark.
+
+The place to mend when Spark changes. No other room names any of it; `tests/repo/test_spark_internals.py` sees to that.
+Written for Spark 4.2.
+
+| module | what it reaches |
+|---|---|
+| `jvm` | the process of the JVM, the running `SparkContext`, the classes of both |
+| `java_code` | compiled classes on the class path of the JVM, Janino |
+| `expressions` | columns that only Java can make |
+| `frames` | a DataFrame's plan, its schema as Spark writes it, its cached rows |
+| `plan_metrics` | what the nodes of a plan have counted |
+| `running_query` | a streaming query: its end, its readers, its progress |
+| `task_progress` | what running tasks have read |
+| `hadoop_files` | files of any file system that Hadoop knows |
+| `errors` | errors of py4j and their causes in Java |
+
+Only `errors` loads pyspark when it is imported: `validate` must not.
+"""

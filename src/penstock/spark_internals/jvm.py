@@ -1,0 +1,103 @@
+"""The JVM of this process: its start, its process, the context that runs in it, and classes by their names."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+
+JvmProcess: TypeAlias = "subprocess.Popen[bytes]"
+
+
+class Jvm:
+    """A JVM that was started for Spark, with no context in it yet."""
+
+    def __init__(self, gateway: Any) -> None:
+        self._gateway = gateway
+
+    @property
+    def process(self) -> JvmProcess:
+        process: JvmProcess = self._gateway.proc
+        return process
+
+    def start_context(self, conf: SparkConf) -> SparkContext:
+        from pyspark import SparkContext
+
+        return SparkContext(conf=conf, gateway=self._gateway)
+
+
+def launch_jvm(conf: SparkConf, process_settings: MutableMapping[str, Any]) -> Jvm:
+    """Start a JVM. PySpark adds its own to the settings of the process, which are those of `Popen`."""
+    from pyspark.java_gateway import launch_gateway
+
+    return Jvm(launch_gateway(conf, process_settings))  # type: ignore[no-untyped-call]
+
+
+def jvm_process() -> JvmProcess | None:
+    """The process of the JVM; None if there is none."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    return None if gateway is None else gateway.proc
+
+
+def forget_jvm() -> None:
+    """Make PySpark forget a JVM that has ended, so that another one can be started."""
+    from pyspark import SparkContext
+
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+
+
+def silence_accumulators(context: SparkContext) -> None:
+    """Keep the server of accumulators from writing to the terminal when its client has gone."""
+    server: Any = context._accumulatorServer
+    server.handle_error = lambda *_: None
+
+
+def running_context() -> SparkContext | None:
+    """The context of this process, if one runs."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context
+
+
+def active_context() -> SparkContext:
+    """The context of this process, which must be running."""
+    context = running_context()
+    assert context is not None
+    return context
+
+
+def is_local(context: SparkContext) -> bool:
+    """Whether Spark runs inside one process, so that no rows are lost with another machine."""
+    java: Any = context._jsc
+    return bool(java.sc().isLocal())
+
+
+def java_class(name: str, context: SparkContext | None = None) -> Any:
+    """A class of the JVM. By its whole name, because py4j would ask the JVM for each part of it."""
+    jvm: Any = (context or active_context())._jvm
+    return getattr(jvm, name)
+
+
+def scala_object(name: str) -> Any:
+    """The single instance of a Scala `object`."""
+    return getattr(java_class(f"{name}$"), "MODULE$")
+
+
+def scala_items(sequence: Any) -> list[Any]:
+    """A sequence of Scala as a list."""
+    return [sequence.apply(place) for place in range(sequence.size())]
+
+
+def spark_home() -> Path:
+    """Where the Spark is that PySpark starts."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(_find_spark_home())

@@ -1,0 +1,36 @@
+"""What the running tasks of a query have done so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.spark_internals.jvm import active_context
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """A stage that runs: its tasks, and what those have read that tell."""
+
+    tasks: int
+    done: int
+    rows: int
+    bytes: int
+
+
+def running_stages(job_group: str) -> list[StageProgress]:
+    """The stages that run for a group of jobs. None while Spark has not noted them yet."""
+    from penstock.spark_internals.errors import SPARK_ERRORS
+
+    context = active_context()
+    java: Any = context._jsc
+    try:
+        tracker, store = context.statusTracker(), java.sc().statusStore()
+        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(job_group))
+        stages = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
+        found = [store.lastStageAttempt(stage) for stage in stages]
+        return [
+            StageProgress(s.numTasks(), s.numCompleteTasks(), int(s.inputRecords()), int(s.inputBytes())) for s in found
+        ]
+    except SPARK_ERRORS:
+        return []

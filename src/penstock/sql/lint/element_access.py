@@ -1,0 +1,64 @@
+"""Find elements of arrays and maps, and fields of rows, that cannot exist."""
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from penstock.errors import did_you_mean
+from penstock.sql.parse.query import Problem, start_of
+from penstock.sql.types.columns import type_text
+from penstock.sql.types.families import KnownTypes, family_of_type
+
+
+def check_element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
+    family = types.family_of(node.this)
+    if family not in (None, "nested"):
+        text = f"[…] takes an element of an array or a map, and is given {type_text(types.type_of(node.this))}"
+        hint = "SUBSTRING(text, 1, 1) takes a character, SPLIT_INDEX(text, ',', 0) a part" if family == "text" else None
+        yield Problem("sql-argument", text, start_of(node), hint or "take the value itself", "[]")
+    elif in_flink and len(node.expressions) == 1 and (whole := types.type_of(node.this)) is not None:
+        key = node.expressions[0]
+        is_map = whole.this is exp.DType.MAP and len(whole.expressions) == 2
+        wanted = family_of_type(whole.expressions[0]) if is_map else "number" if whole.this is exp.DType.ARRAY else None
+        found = types.family_of(key)
+        too_wide = (
+            wanted == "number"
+            and not is_map
+            and isinstance(key, exp.Column | exp.Cast)
+            and _is_wider_than_int(key, types)
+        )
+        if found is not None and wanted is not None and (found != wanted or too_wide):
+            owner = "a key of this map" if is_map else "the number of an element"
+            named = type_text(whole.expressions[0]) if is_map else "INT"
+            text = f"{owner} is {named}, and this is {type_text(types.type_of(key))}"
+            hint = f"write CAST(… AS {named})" if is_map or too_wide else "the first element has the number 1"
+            yield Problem("sql-argument", text, start_of(node), hint, "[]")
+
+
+def _is_wider_than_int(key: exp.Expr, types: KnownTypes) -> bool:
+    """Whether it has a type that Spark does not take for the number of an element."""
+    return type_text(types.type_of(key)) not in (None, "TINYINT", "SMALLINT", "INT")
+
+
+def check_field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
+    """`a.b`, where `a` is no row, or one without `b`."""
+    name, whole = node.expression.name, types.type_of(node.this)
+    if whole is None or not isinstance(node.expression, exp.Identifier) or _can_be_input(node):
+        return
+    place = node.expression.meta.get("start", start_of(node))
+    owner = node.this.output_name
+    if whole.this is exp.DType.STRUCT:
+        fields = [field.name for field in whole.expressions if isinstance(field, exp.ColumnDef)]
+        if fields and name.casefold() not in {field.casefold() for field in fields}:
+            hint = did_you_mean(name, fields, otherwise="fields")
+            yield Problem("sql-unknown-column", f"`{owner}` has no field `{name}`", place, hint, name)
+    elif types.family_of(node.this) not in (None, "nested"):
+        text = f"`{owner}` is {type_text(whole)}, and has no field `{name}`"
+        yield Problem("sql-unknown-column", text, place, "only a ROW has fields", name)
+
+
+def _can_be_input(node: exp.Dot) -> bool:
+    """Whether `a` may be an input all the same: of a SEMI JOIN, or a row of a pattern."""
+    name = node.this.output_name.casefold()
+    inputs = {table.alias_or_name.casefold() for table in node.root().find_all(exp.Table, exp.Subquery)}
+    return name in inputs or node.find_ancestor(exp.MatchRecognize) is not None
