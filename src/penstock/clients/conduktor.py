@@ -1,16 +1,13 @@
 """Conduktor's gateway, asked over its HTTP interface: aliases of topics, and interceptors that filter and mask."""
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote
 
-from penstock.clients.http.auth import credentials, message_of
-from penstock.clients.http.poll import wait_until
+from penstock.clients.http.auth import credentials
+from penstock.clients.http.json_api import NoAnswerError, StatusError, request_json
+from penstock.clients.retry import wait_until
 from penstock.errors import ServiceError
 
 TIMEOUT_SECS: Final = 10.0
@@ -83,10 +80,10 @@ class ConduktorGateway:
     def delete(self, cluster: str, name: str | None, interceptors: list[str]) -> None:
         """Take an alias and interceptors away, in this order, and wait until they are gone. Those gone will do."""
         if name is not None:
-            self._ask("DELETE", "/alias-topic", {"name": name, "vCluster": cluster}, absent_is_fine=True)
+            self._ask("DELETE", "/alias-topic", {"name": name, "vCluster": cluster}, missing_ok=True)
         for named in interceptors:
             path = f"/interceptor/{quote(named, safe='')}"
-            self._ask("DELETE", path, _scope(cluster), absent_is_fine=True)
+            self._ask("DELETE", path, _scope(cluster), missing_ok=True)
         wait_until(lambda: self._is_gone(cluster, name, interceptors), PATIENCE_SECS)
 
     def _has_topic(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> bool:
@@ -107,45 +104,34 @@ class ConduktorGateway:
     def _refusal(self, path: str, body: Mapping[str, Any]) -> str | None:
         try:
             self._send("PUT", f"{path}?dryMode=true", body)
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code in _REFUSED:
-                    return message_of(error)
-                raise self._http_error(error) from None
+        except StatusError as error:
+            if error.status in _REFUSED:
+                return str(error)
+            raise self._status_error(error) from None
         return None
 
-    def _ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, absent_is_fine: bool = False
-    ) -> Any:
+    def _ask(self, method: str, path: str, body: object = None, *, missing_ok: bool = False) -> Any:
         try:
             return self._send(method, path, body)
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 404 and absent_is_fine:
-                    return None
-                raise self._http_error(error) from None
+        except StatusError as error:
+            if error.status == 404 and missing_ok:
+                return None
+            raise self._status_error(error) from None
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
-        kind = "application/json"
-        headers = {"Accept": kind, "Content-Type": kind, **credentials(self.username, self.password)}
-        data = None if body is None else json.dumps(body).encode()
+    def _send(self, method: str, path: str, body: object) -> Any:
+        url, headers = f"{self.url.rstrip('/')}/{API}{path}", credentials(self.username, self.password)
         try:
-            url = f"{self.url.rstrip('/')}/{API}{path}"
-            request = urllib.request.Request(url, data, headers, method=method)
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECS) as answer:
-                return json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError:
-            raise
-        except (OSError, ValueError, HTTPException) as error:
-            text = f"the gateway at {self.url} does not answer: {getattr(error, 'reason', error)}"
+            return request_json(method, url, body, headers=headers, timeout_secs=TIMEOUT_SECS)
+        except NoAnswerError as error:
+            text = f"the gateway at {self.url} does not answer: {error}"
             hint = "see `runtime.conduktor.gateway.admin_url`"
             raise ServiceError("unreachable", text, hint=hint, retriable=True) from error
 
-    def _http_error(self, error: urllib.error.HTTPError) -> ServiceError:
-        text = f"the gateway at {self.url} answers {error.code}: {message_of(error)}"
-        unknown = error.code in (401, 403)
+    def _status_error(self, error: StatusError) -> ServiceError:
+        text = f"the gateway at {self.url} answers {error.status}: {error}"
+        unknown = error.status in (401, 403)
         hint = "see the user and the password in `runtime.conduktor.gateway`" if unknown else None
-        return ServiceError("gateway-failed", text, hint=hint, retriable=error.code >= 500)
+        return ServiceError("gateway-failed", text, hint=hint, retriable=error.status >= 500)
 
 
 def _resource(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,14 @@
 """Kafka Connect, asked over its REST interface."""
 
-import json
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
-from penstock.clients.http.auth import credentials, message_of
-from penstock.clients.http.poll import wait_until
+from penstock.clients.http.auth import credentials
+from penstock.clients.http.json_api import NoAnswerError, StatusError, request_json
+from penstock.clients.retry import retry, wait_until
 from penstock.errors import ServiceError
 
 TIMEOUT_SECS: Final = 10.0
@@ -63,38 +61,33 @@ class Connect:
 
     def delete(self, name: str) -> None:
         """Take a connector away, and wait until it is gone. One that is gone already will do."""
-        self._ask("DELETE", f"/connectors/{quote(name, safe='')}", absent_is_fine=True)
+        self._ask("DELETE", f"/connectors/{quote(name, safe='')}", missing_ok=True)
         wait_until(lambda: name not in self.connectors(), PATIENCE_SECS)
 
-    def _ask(
-        self, method: str, path: str, body: Mapping[str, str] | None = None, *, absent_is_fine: bool = False
-    ) -> Any:
-        ends = time.monotonic() + PATIENCE_SECS
-        data = None if body is None else json.dumps(body).encode()
-        while True:
-            request = urllib.request.Request(self.url.rstrip("/") + path, data, self._headers(), method=method)
-            try:
-                with urllib.request.urlopen(request, timeout=TIMEOUT_SECS) as answer:
-                    return json.loads(answer.read() or b"null")
-            except urllib.error.HTTPError as error:
-                with error:
-                    if error.code == 404 and absent_is_fine:
-                        return None
-                    if error.code != 409 or time.monotonic() > ends:
-                        raise self._http_error(error) from None
-            except (OSError, ValueError) as error:
-                text = f"Kafka Connect at {self.url} does not answer: {getattr(error, 'reason', error)}"
-                raise ServiceError("unreachable", text, hint="see `runtime.connect`", retriable=True) from error
-            time.sleep(0.5)
+    def _ask(self, method: str, path: str, body: object = None, *, missing_ok: bool = False) -> Any:
+        """Send a request, and again while the workers rebalance."""
+        ask = partial(self._request, method, path, body, missing_ok=missing_ok)
+        return retry(ask, PATIENCE_SECS, passing=_Rebalancing)
 
-    def _http_error(self, error: urllib.error.HTTPError) -> ServiceError:
-        text = f"Kafka Connect at {self.url} answers {error.code}: {message_of(error)}"
-        hint = "see the user and the password in `runtime.connect`" if error.code in (401, 403) else None
-        return ServiceError("connect-failed", text, hint=hint)
+    def _request(self, method: str, path: str, body: object, *, missing_ok: bool) -> Any:
+        url, headers = self.url.rstrip("/") + path, credentials(self.username, self.password)
+        try:
+            return request_json(method, url, body, headers=headers, timeout_secs=TIMEOUT_SECS)
+        except StatusError as error:
+            if error.status == 404 and missing_ok:
+                return None
+            text = f"Kafka Connect at {self.url} answers {error.status}: {error}"
+            if error.status == 409:
+                raise _Rebalancing("connect-failed", text, retriable=True) from None
+            hint = "see the user and the password in `runtime.connect`" if error.status in (401, 403) else None
+            raise ServiceError("connect-failed", text, hint=hint) from None
+        except NoAnswerError as error:
+            text = f"Kafka Connect at {self.url} does not answer: {error}"
+            raise ServiceError("unreachable", text, hint="see `runtime.connect`", retriable=True) from error
 
-    def _headers(self) -> dict[str, str]:
-        kind = "application/json"
-        return {"Accept": kind, "Content-Type": kind, **credentials(self.username, self.password)}
+
+class _Rebalancing(ServiceError):
+    """The workers agree on who runs what, and refuse changes meanwhile."""
 
 
 def _failure(status: Mapping[str, Any]) -> str | None:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.clients.http.poll import wait_until
 from penstock.clients.kafka.admin_client import SECONDS, KafkaConversation, gather_results, reason_of
 from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.retry import wait_until
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.clients.extras import require
 from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.retry import retry
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -65,15 +65,13 @@ class KafkaConversation:
         """Ask again for a while where that may help. A broker that turns us away is not asked again."""
         from confluent_kafka import KafkaException
 
-        ends = time.monotonic() + SECONDS
-        while True:
+        def ask_once() -> Response:
             try:
                 return ask()
             except KafkaException as error:
-                failure = self.service_error(said, error)
-                if not failure.retriable or time.monotonic() > ends:
-                    raise failure from error
-                time.sleep(0.1)
+                raise self.service_error(said, error) from error
+
+        return retry(ask_once, SECONDS)
 
     def result(self, future: Any, said: str) -> Any:
         from confluent_kafka import KafkaException

@@ -1,15 +1,13 @@
 """A schema registry with the interface of Confluent's: what a subject says about columns."""
 
-import json
 import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from penstock.clients.http.auth import ServiceAddress, credentials, message_of, split_credentials
+from penstock.clients.http.auth import ServiceAddress, credentials, split_credentials
+from penstock.clients.http.json_api import NoAnswerError, StatusError, request_json
 from penstock.clients.registry.columns import columns_of, key_of
 from penstock.clients.registry.references import inline_references
 from penstock.errors import ServiceError
@@ -66,7 +64,7 @@ class Registry:
 
     def schema(self, number: int) -> RegisteredSchema:
         """A schema by its number. LookupError if there is none, or the registry says that there never could be."""
-        return self._parse_schema(number, self._ask(f"/schemas/ids/{number}", absent=(400, 404, 406, 422)))
+        return self._parse_schema(number, self._ask("GET", f"/schemas/ids/{number}", absent=(400, 404, 406, 422)))
 
     def _parse_schema(self, number: int, told: Mapping[str, Any]) -> RegisteredSchema:
         return RegisteredSchema(number, self._resolve_text(told), str(told.get("schemaType") or "AVRO"))
@@ -77,7 +75,7 @@ class Registry:
         ValueError if the subject's compatibility forbids it.
         """
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        return int(self._ask(path, {"schema": schema, "schemaType": kind})["id"])
+        return int(self._ask("POST", path, {"schema": schema, "schemaType": kind})["id"])
 
     def newest(self, subject: str) -> str | None:
         """The newest schema of a subject; None if there is no such subject."""
@@ -102,13 +100,13 @@ class Registry:
             return None
 
     def set_compatibility(self, subject: str, level: str) -> None:
-        self._ask(f"/config/{quote(subject, safe='')}", {"compatibility": level}, method="PUT")
+        self._ask("PUT", f"/config/{quote(subject, safe='')}", {"compatibility": level})
 
     def complaints(self, subject: str, schema: str, kind: str = "AVRO") -> tuple[str, ...]:
         """What the registry has against a schema as the next one of a subject."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
         try:
-            told = self._ask(path, {"schema": schema, "schemaType": kind})
+            told = self._ask("POST", path, {"schema": schema, "schemaType": kind})
         except ValueError as error:
             return (str(error),)
         if told["is_compatible"]:
@@ -134,50 +132,40 @@ class Registry:
         return found
 
     def _get(self, path: str) -> Any:
-        return self._ask(path)
+        return self._ask("GET", path)
 
-    def _ask(
-        self,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        *,
-        method: str | None = None,
-        absent: Container[int] = (404,),
-    ) -> Any:
-        """`absent` are the answers that say that there is no such thing."""
+    def _ask(self, method: str, path: str, body: object = None, *, absent: Container[int] = (404,)) -> Any:
+        """Ask each address until one answers. LookupError for the statuses in `absent`, ValueError for 409 and 422."""
         failures: list[str] = []
-        data = None if body is None else json.dumps(body).encode()
-        for known in map(split_credentials, self.urls):
-            url = known.url
+        for address in map(split_credentials, self.urls):
+            url = address.url
             trust = self._trust(url)
+            headers = self._headers(address)
             try:
-                request = urllib.request.Request(url.rstrip("/") + path, data, self._headers(known), method=method)
-                with urllib.request.urlopen(request, timeout=TIMEOUT_SECS, context=trust) as answer:
-                    return json.load(answer)
-            except urllib.error.HTTPError as error:
-                with error:
-                    if error.code in absent:
-                        raise LookupError(path) from None
-                    if error.code in (409, 422):
-                        raise ValueError(message_of(error)) from None
-                    if 400 <= error.code < 500 and error.code not in _PASSING:
-                        raise _refusal(url, error) from None
-                    failures.append(f"{url} answers {error.code}")
-            except (OSError, ValueError) as error:
-                reason = getattr(error, "reason", error)
-                if isinstance(reason, ssl.SSLError):
-                    text = f"the schema registry at {url} cannot be trusted: {reason}"
+                return request_json(
+                    method, url.rstrip("/") + path, body, headers=headers, timeout_secs=TIMEOUT_SECS, trust=trust
+                )
+            except StatusError as error:
+                if error.status in absent:
+                    raise LookupError(path) from None
+                if error.status in (409, 422):
+                    raise ValueError(str(error)) from None
+                if 400 <= error.status < 500 and error.status not in _PASSING:
+                    raise _refusal(url, error) from None
+                failures.append(f"{url} answers {error.status}")
+            except NoAnswerError as error:
+                if error.untrusted:
+                    text = f"the certificate of the schema registry at {url} is not trusted: {error}"
                     hint = "see `runtime.schema_registry.ssl.ca_location`"
                     raise ServiceError("registry-refused", text, hint=hint) from None
-                failures.append(f"{url} does not answer: {reason}")
-        text = f"the schema registry cannot be asked: {'; '.join(failures)}"
+                failures.append(f"{url} does not answer: {error}")
+        text = f"the schema registry does not answer: {'; '.join(failures)}"
         raise ServiceError("unreachable", text, hint=f"see `{self.said_in}`", retriable=True)
 
-    def _headers(self, known: ServiceAddress) -> dict[str, str]:
+    def _headers(self, address: ServiceAddress) -> dict[str, str]:
         kind = "application/vnd.schemaregistry.v1+json"
-        own = {"Accept": f"{kind}, application/json", "Content-Type": kind}
-        named = (known.username, known.password) if self.username is None else (self.username, self.password)
-        return {**own, **credentials(*named)}
+        user = (address.username, address.password) if self.username is None else (self.username, self.password)
+        return {"Accept": f"{kind}, application/json", "Content-Type": kind, **credentials(*user)}
 
     def _trust(self, url: str) -> ssl.SSLContext | None:
         if not url.startswith("https"):
@@ -192,12 +180,12 @@ class Registry:
             raise ServiceError("certificate-unreadable", text) from error
 
 
-def _refusal(url: str, error: urllib.error.HTTPError) -> ServiceError:
-    """What is not asked again: it would be answered in the same way."""
-    if error.code in (401, 403):
+def _refusal(url: str, error: StatusError) -> ServiceError:
+    """An error for an answer that would be the same the next time."""
+    if error.status in (401, 403):
         hint = "see the user and the password of the registry"
-        text = f"the schema registry at {url} does not let us in: it answers {error.code}"
+        text = f"the schema registry at {url} refused the user or the password: it answers {error.status}"
     else:
         hint = "is that the address of a schema registry?"
-        text = f"the schema registry at {url} does not take a question: it answers {error.code}: {message_of(error)}"
+        text = f"the schema registry at {url} refused a request: it answers {error.status}: {error}"
     return ServiceError("registry-refused", text, hint=hint)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from penstock.backoff import delay_secs
 from penstock.clients.kafka.avro import AvroSchemas
 from penstock.clients.kafka.confluent_wire import (
     WriterSchemas,
@@ -25,10 +26,14 @@ _LONGEST_SECS: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class _MissingSchema:
-    """That the registry had no schema of a number when it was asked, and how long nobody asks it again."""
+    """The registry had no schema of this number when it was asked; `due` is when to ask again."""
 
     asked_at: float
-    pause_secs: float = _PAUSE_SECS
+    attempts: int = 1
+
+    @property
+    def due(self) -> float:
+        return self.asked_at + delay_secs(self.attempts, first_secs=_PAUSE_SECS, longest_secs=_LONGEST_SECS)
 
 
 class SchemaCache:
@@ -107,14 +112,13 @@ class SchemaCache:
             self._missing.pop(number, None)
         else:
             before = self._missing.get(number)
-            pause = _PAUSE_SECS if before is None else min(2 * before.pause_secs, _LONGEST_SECS)
-            self._missing[number] = _MissingSchema(time.monotonic(), pause)
+            self._missing[number] = _MissingSchema(time.monotonic(), 1 if before is None else before.attempts + 1)
 
     def refresh_missing(self) -> None:
         """Ask for schemas that the registry did not have a while ago. It may be called from another thread."""
         now = time.monotonic()
         for number, missing in list(self._missing.items()):
-            if now >= missing.asked_at + missing.pause_secs:
+            if now >= missing.due:
                 self.learn(number)
 
     def resolve_schema(self, failure: str) -> bool:

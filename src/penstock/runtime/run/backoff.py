@@ -1,16 +1,13 @@
-"""Queries that ended for a reason that may pass, and begin again after a while."""
+"""Queries that failed for a reason that may pass, and the times at which they restart."""
 
 import time
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.backoff import delay_secs
 from penstock.errors import PenstockError
 from penstock.manifest.model import QuerySpec
 from penstock.runtime.query.table_watch import CHANGED
-
-FIRST_SECS: Final = 0.1
-LONGEST_SECS: Final = 30.0
-"""How long a query waits at most before it begins again."""
 
 MOST_IN_DRAIN: Final = 3
 """How many times in a row a query that reads what is there to its end (`--once`) begins again."""
@@ -49,7 +46,7 @@ class Retries:
         """Put off a query that has committed so many batches by now. Which attempt is next, and in how many seconds."""
         tries = self._next_try(spec, batches)
         self._tries[spec.name] = batches, tries
-        wait_secs = min(FIRST_SECS * 2 ** min(tries - 1, 20), LONGEST_SECS)
+        wait_secs = delay_secs(tries)
         self._waiting[spec.name] = _PendingRetry(spec, time.monotonic() + wait_secs, failure, drain)
         return tries, wait_secs
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from penstock.clients.postgres.cdc.published_table import PublishedTable
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import quote_identifier, quote_names
+from penstock.clients.retry import retry
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -213,26 +213,27 @@ def find_batch_end(db: Database, followed: PublishedTable, target: int) -> Batch
 
 
 def lock_slot(db: Database, followed: PublishedTable) -> None:
-    """Keep others of us away from the slot as long as the connection lasts."""
-    ends = time.monotonic() + _PATIENCE_SECS
-    while db.execute("SELECT pg_try_advisory_lock(hashtext(%s))", (f"penstock {followed.slot}",)).fetchone() != (True,):
-        if time.monotonic() > ends:
+    """Lock the slot against other runs of Penstock as long as the connection lasts."""
+
+    def lock() -> None:
+        key = (f"penstock {followed.slot}",)
+        if db.execute("SELECT pg_try_advisory_lock(hashtext(%s))", key).fetchone() != (True,):
             raise _slot_in_use_error(followed, "another query reads it")
-        time.sleep(0.2)
+
+    retry(lock, _PATIENCE_SECS)
 
 
 def retry_while_in_use(followed: PublishedTable, ask: Callable[[], Answer]) -> Answer:
-    """Ask for something for which nobody else may use the slot."""
+    """Repeat a call while another connection uses the slot."""
     import psycopg
 
-    ends = time.monotonic() + _PATIENCE_SECS
-    while True:
+    def ask_once() -> Answer:
         try:
             return ask()
         except psycopg.errors.ObjectInUse as error:
-            if time.monotonic() > ends:
-                raise _slot_in_use_error(followed, error.diag.message_primary or "") from None
-        time.sleep(0.2)
+            raise _slot_in_use_error(followed, error.diag.message_primary or "") from None
+
+    return retry(ask_once, _PATIENCE_SECS)
 
 
 def _slot_in_use_error(followed: PublishedTable, said: str) -> ServiceError:
