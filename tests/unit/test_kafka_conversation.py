@@ -25,7 +25,7 @@ def test_a_broker_that_never_answers_is_given_up_within_fifteen_seconds(monkeypa
     admin = KafkaAdmin(KafkaCluster("127.0.0.1:9"))
     monkeypatch.setattr(admin, "_client", SimpleNamespace(list_topics=never))
     monkeypatch.setattr(retry, "time", SimpleNamespace(monotonic=lambda: now, sleep=wait))
-    with pytest.raises(ServiceError, match=r"Kafka at 127\.0\.0\.1:9 cannot be asked for its topics") as failed:
+    with pytest.raises(ServiceError, match=r"Kafka at 127\.0\.0\.1:9 cannot list its topics") as failed:
         admin.topics()
     assert (failed.value.code, failed.value.retriable) == ("unreachable", True)
     assert 5 < now < 12, "it is patient, and leaves a command three seconds to start in"

@@ -26,11 +26,10 @@ from penstock.clients.clickhouse.types import (
     COLLECTIONS,
     WIDE,
     blank_text,
-    convert_values,
     kind_of,
-    literals,
     target_type,
 )
+from penstock.clients.clickhouse.values import convert_values, literals
 from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed
 from penstock.row_columns import OP

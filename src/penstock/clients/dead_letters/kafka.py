@@ -9,6 +9,7 @@ from penstock.clients.dead_letters.model import FIELDS, HEADER, OWNER, WITHHELD,
 from penstock.clients.files.parquet import decode_text
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.kafka.record_reader import read_records
 
 
 def read_from_topics(cluster: KafkaCluster, names: Iterable[str]) -> Iterator[DeadLetter]:
@@ -16,7 +17,7 @@ def read_from_topics(cluster: KafkaCluster, names: Iterable[str]) -> Iterator[De
     admin = KafkaAdmin(cluster)
     there = admin.topics().keys() & set(names)
     ids = {name: state.id for name, state in admin.describe_topics(there).items()}
-    return (_parse_message(message, ids.get(message.topic())) for message in admin.records(there))
+    return (_parse_message(message, ids.get(message.topic())) for message in read_records(admin, there))
 
 
 def _parse_message(message: Any, topic_id: str | None) -> DeadLetter:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.record_reader import record_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def lag_of(
     reached = {place: read.get(place, begun.get(place, 0)) for place in ends}
     behind = {place: begins[place] if at > ends[place] else max(at, begins[place]) for place, at in reached.items()}
     waiting = {place: position for place, position in behind.items() if position < ends[place]}
-    came = admin.record_times(waiting)
+    came = record_times(admin, waiting)
     now = time.time()
     return [
         PartitionLag(
