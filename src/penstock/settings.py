@@ -1,4 +1,4 @@
-"""The application's own settings."""
+"""Settings of the application."""
 
 import re
 from typing import Annotated, Any, Final, Literal
@@ -14,14 +14,14 @@ class PrintSinkSettings(FrozenModel):
 
 
 class HttpSettings(FrozenModel):
-    """How requests are sent, unless a node says otherwise."""
+    """Defaults for nodes that send HTTP requests."""
 
     trigger_max_count: int = Field(2000, ge=1)
-    """Rows of a request."""
+    """Rows per request."""
     operator_timeout_sec: float = Field(300, gt=0)
-    """How long an answer is waited for."""
+    """Timeout of an answer."""
     buffer_size: int = Field(25, ge=1)
-    """Requests of a worker that are under way at a time."""
+    """Concurrent requests per worker."""
 
 
 def _to_lower(value: object) -> object:
@@ -33,10 +33,10 @@ def _to_upper(value: object) -> object:
 
 
 class KafkaSettings(FrozenModel):
-    """A cluster, and the registry of its schemas."""
+    """A Kafka cluster and its schema registry."""
 
     brokers: str = "localhost:9092"
-    """Addresses, with commas between them."""
+    """Addresses of brokers, separated by commas."""
     security_protocol: Annotated[
         Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"], BeforeValidator(_to_lower)
     ] = "plaintext"
@@ -46,55 +46,57 @@ class KafkaSettings(FrozenModel):
     )
     """`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
     sasl_username: str | None = None
-    """The user."""
+    """The user name."""
     sasl_password: SecretStr | None = None
-    """The password; never shown."""
+    """The password. It is never shown."""
     ssl_ca_location: str | None = None
-    """A file with the certificate that the broker's is signed with."""
+    """A file with the certificate authority of the broker's certificate."""
     ssl_certificate_location: str | None = None
-    """A file with our own certificate."""
+    """A file with the client certificate."""
     ssl_key_location: str | None = None
-    """A file with its key."""
+    """A file with the key of the client certificate."""
     schema_registry_url: str = "http://localhost:18081"
-    """One address, or several with commas between them."""
+    """One address, or several, separated by commas."""
     schema_registry_username: str | None = None
-    """The user there."""
+    """The user name for the registry."""
     schema_registry_password: SecretStr | None = None
-    """The password there; never shown."""
+    """The password for the registry. It is never shown."""
     client_id: str | None = None
-    """What the broker calls us in its log."""
+    """The client id in the log of the broker."""
 
 
 class KafkaSourceSettings(KafkaSettings):
     consumer_group_id: str | None = None
-    """What the groups of consumers begin with. A pipeline that has neither checkpoint nor offsets goes on by them."""
+    """The prefix of consumer groups. A pipeline without checkpoint and stored offsets resumes by the offsets of its
+    groups."""
     lag_report_interval_ms: int = Field(60_000, ge=0)
     consumer_fetch_timeout_sec: float = Field(60, gt=0)
     stall_watchdog_timeout_sec: float = Field(60, gt=0)
 
 
 class PostgresConnection(FrozenModel):
-    """What is said of a database; what is not is that of all sinks."""
+    """A database for one sink. Fields that are not set are those of all sinks."""
 
     host: str | None = None
-    """The server; `127.0.0.1` if nobody says another."""
+    """The host. Default: `127.0.0.1`."""
     port: int | None = Field(None, ge=1, le=65535)
-    """Its port; 5432."""
+    """The port. Default: 5432."""
     user: str | None = None
-    """The user; `graph-node`."""
+    """The user name. Default: `graph-node`."""
     pass_: SecretStr | None = Field(None, alias="pass")
-    """The password; never shown."""
+    """The password. It is never shown."""
     db: str | None = None
-    """The database; `postgres`."""
+    """The database. Default: `postgres`."""
     sslmode: SslMode | None = None
-    """How the connection is secured; `disable`."""
+    """The SSL mode. Default: `disable`."""
     sslrootcert: str | None = None
-    """A file with the certificate that the server's is signed with."""
+    """A file with the certificate authority of the server's certificate."""
 
 
 class PostgresSinkSettings(PostgresConnection):
     batch_flush_interval: FlushInterval | None = None
-    """How often batches of its sinks begin that do not say so themselves. Default: as soon as the last one is done."""
+    """The time between batches of sinks that do not set it themselves. Default: a batch starts when the last one is
+    done."""
     batch_size: int = Field(100, ge=1)
     statement_timeout_secs: int = Field(60, ge=0)
     pool_acquire_timeout_secs: int = Field(30, ge=0)
@@ -103,7 +105,7 @@ class PostgresSinkSettings(PostgresConnection):
 
 
 class PostgresStoreSettings(FrozenModel):
-    """A database for what is remembered."""
+    """A database for state."""
 
     host: str = "localhost"
     port: int = Field(5432, ge=1, le=65535)
@@ -122,7 +124,7 @@ class StatePostgres(PostgresStoreSettings):
 
 class StateSqlite(FrozenModel):
     database_path: str | None = None
-    """The file, from the pipeline's directory on; `.penstock/state.db` if nobody says another."""
+    """The file, relative to the directory of the pipeline. Default: `.penstock/state.db`."""
     max_connections: int | None = Field(None, ge=1)
     state_table_name: str = "state"
 
@@ -155,19 +157,20 @@ class ClickHouseSourceSettings(ClickHouseSettings):
     page_size: int = Field(10_000_000, ge=1)
     sort_key_range: int = Field(1_000_000, ge=1)
     block_range: int | None = Field(None, ge=1)
-    """The same as `sort_key_range`."""
+    """An alias of `sort_key_range`."""
     query_timeout_sec: float = Field(60, gt=0)
 
 
 class ClickHouseSinkSettings(ClickHouseSettings):
     compression: Literal["none", "gzip", "zstd", "lz4"] = "none"
-    """How rows are packed on their way, unless a sink says so itself: `none`, `gzip`, `zstd` or `lz4`."""
+    """The default compression of inserts: `none`, `gzip`, `zstd` or `lz4`."""
     compression_level: int = Field(6, ge=0, le=9)
-    """How hard `gzip` tries."""
+    """The compression level of `gzip`."""
     batch_size: int = Field(100_000, ge=1)
-    """Rows of one insert at most."""
+    """The maximum number of rows per insert."""
     batch_flush_interval: FlushInterval | None = None
-    """How often batches of its sinks begin that do not say so themselves. Default: as soon as the last one is done."""
+    """The time between batches of sinks that do not set it themselves. Default: a batch starts when the last one is
+    done."""
 
 
 class WasmScript(FrozenModel):
@@ -193,14 +196,14 @@ _CONNECTION: Final = frozenset({"host", "port", "user", "pass", "db", "sslmode",
 
 
 def connection_name(sink: str) -> str:
-    """What a sink is called where connections of single sinks are told."""
+    """Return the name of a sink as it is used in settings of single connections."""
     return re.sub("[^A-Z0-9]", "_", sink.upper())
 
 
 def _flatten_connections(tree: Any) -> Any:
-    """Connections by the name of a sink in capitals. A name with `__` in it has become two levels.
+    """Return connections by the name of a sink in capitals; a name with `__` in it has become two levels.
 
-    What is said under several spellings of a name is put together; what comes later is stronger.
+    Settings under several spellings of a name are merged; later ones win.
     """
     if not isinstance(tree, dict):
         return tree
@@ -222,7 +225,7 @@ def _flatten_connections(tree: Any) -> Any:
 
 
 def _lower_keys(tree: Any) -> Any:
-    """Names of variables come so, those of a file as they were written; what comes later is stronger."""
+    """Merge keys that differ only by case: names of variables have capitals, those in files may not. Later ones win."""
     return {str(name).lower(): said for name, said in tree.items()} if isinstance(tree, dict) else tree
 
 
@@ -230,47 +233,47 @@ _APPLICATION: Final = TextPattern(r"[^/\x00-\x1f]+", "it has at least one charac
 
 
 class Settings(FrozenModel):
-    """Settings of the application itself, from a file and from the environment, which is stronger.
+    """Settings of the application, from a file and from the environment. The environment takes precedence.
 
-    A property is named `PENSTOCK__A__B` there; the same name with the prefix `STREAMLING__` is read too and is the
-    weaker of the two.
+    A property is named `PENSTOCK__A__B` there. The same name with the prefix `STREAMLING__` is read too, with lower
+    precedence.
     """
 
     application_id: Annotated[str, _APPLICATION] | None = None
-    """Tells apart what is remembered of several deployments of one pipeline."""
+    """Separates the state of several deployments of one pipeline."""
     pipeline_definition_location: str = "./pipeline.yaml"
-    """The pipeline, where the command line names none."""
+    """The pipeline file, if the command line names none."""
     job_mode: bool = False
-    """Whether the run is to end by itself: every source must come to an end then."""
+    """Whether the run ends by itself. Every source must be bounded then."""
     enforce_primary_keys: bool = False
     """Whether every node must have a primary key."""
     num_records_before_stop: int | None = Field(None, ge=1)
-    """After how many rows of a print sink the run ends."""
+    """The run ends after this number of rows in print sinks."""
     print_sink: PrintSinkSettings = PrintSinkSettings()
     external_http_handler: HttpSettings = HttpSettings()
     http_secret_header: Annotated[dict[str, str], BeforeValidator(_lower_keys)] = {}
-    """Names of headers, by the `secret_name` of a node, in either case."""
+    """Header names by the `secret_name` of a node. The case of `secret_name` is ignored."""
     http_secret_value: Annotated[dict[str, SecretStr], BeforeValidator(_lower_keys)] = Field({}, repr=False)
-    """What those headers say."""
+    """Values of those headers."""
     kafka_source: KafkaSourceSettings = KafkaSourceSettings()
     kafka_sink: KafkaSettings = KafkaSettings()
     postgres_sink: PostgresSinkSettings = PostgresSinkSettings()
     postgres_sink_connections: Annotated[dict[str, PostgresConnection], BeforeValidator(_flatten_connections)] = {}
-    """Databases of single sinks, by their names."""
+    """Databases of single sinks, by the name of the sink."""
     clickhouse_source: ClickHouseSourceSettings = ClickHouseSourceSettings()
     clickhouse_sink: ClickHouseSinkSettings = ClickHouseSinkSettings()
     log_format: Literal["text", "json"] = "text"
-    """How `run` writes its lines to stderr: as text, with a time and a level where that is not a terminal, or one JSON
-    object a line."""
+    """The format of log lines on stderr: text (with time and level unless stderr is a terminal), or one JSON object per
+    line."""
     record_batch_size: int = Field(1000, ge=1)
     record_batch_interval_ms: int = Field(100, ge=0)
     internal_buffer_size: int = Field(10, ge=1)
     checkpoint_interval_sec: float = Field(5, gt=0)
-    """How often `run` says at most, where it is not on a terminal, that batches are done: `Epoch finalized: 1`.
-    Progress itself is kept with every batch."""
+    """The shortest time between lines `Epoch finalized: 1` of `run`, if it is not on a terminal. Progress is saved with
+    every batch."""
     drain_policy: Literal["auto", "drain", "fast"] = "auto"
-    """What a stop waits for. `auto`: for the batches under way; `drain`: for those of real-time queries too, which are
-    long; `fast`: for none, but of what comes to an end by itself."""
+    """What a stop waits for. `auto`: the current batches; `drain`: also the batches of real-time queries, which are
+    long; `fast`: only the batches of bounded queries."""
     preview_tolerant_mode: bool = False
     state_backend: StateBackend = StateBackend()
     dynamic_table_backend: DynamicTableBackend = DynamicTableBackend()
@@ -282,6 +285,7 @@ class Settings(FrozenModel):
     admin_api_port: int = Field(3000, ge=1, le=65535)
     test_settings: dict[str, Any] = {}
     shutdown_budget_secs: float = Field(25, gt=0)
-    """How long a stop may take at most. What is not done by then is given up, and done again by the next start."""
+    """The longest time that a stop may take. A batch that is not done by then is given up, and repeated by the next
+    start."""
     plugin_drain_budget_secs: float = Field(60, gt=0)
     backpressure_event_threshold_ms: int = Field(100, ge=0)

@@ -7,7 +7,7 @@ a common key wait for each other. Who needs the answers in the order of the requ
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -39,7 +39,8 @@ class RequestPool:
         self._local = threading.local()
         self._connections: list[EndpointConnection] = []
 
-    def submit(self, body: bytes, headers: Mapping[str, str]) -> Future[Outcome]:
+    def submit(self, body: bytes, headers: Callable[[], Mapping[str, str]]) -> Future[Outcome]:
+        """Send a request. Its headers are made in its thread: a digest of the body would hold up the caller."""
         return self._threads.submit(self._send, body, headers)
 
     def close(self, *, abort: bool = False) -> None:
@@ -51,14 +52,14 @@ class RequestPool:
         for connection in self._connections:
             connection.close()
 
-    def _send(self, body: bytes, headers: Mapping[str, str]) -> Outcome:
+    def _send(self, body: bytes, headers: Callable[[], Mapping[str, str]]) -> Outcome:
         connection = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = EndpointConnection(self._endpoint)
             self._connections.append(connection)
             if self._cancelled.is_set():
                 connection.abort()
-        return send_with_retry(connection, body, headers, self._cancelled, retries_answers=self._retries_answers)
+        return send_with_retry(connection, body, headers(), self._cancelled, retries_answers=self._retries_answers)
 
 
 def send_with_retry(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -120,10 +121,10 @@ class Sender:
             case "stop":
                 return False
 
-    def idempotency_key(self, request: Request, partition: int) -> str:
-        """Return a key that is the same only for a replay of the batch with the same rows in the same order."""
+    def headers(self, request: Request, partition: int) -> dict[str, str]:
+        """Return the idempotency key: the same only for a replay of the batch with the same rows in the same order."""
         about = f"{self.batch}\n{partition}\n{request.number}\n".encode()
-        return hashlib.sha256(about + request.body).hexdigest()[:32]
+        return {"Idempotency-Key": hashlib.sha256(about + request.body).hexdigest()[:32]}
 
 
 class _InFlightRequests:
@@ -144,7 +145,7 @@ class _InFlightRequests:
                 yield from self._collect_finished()
             if self.tally.failure is not None:
                 return
-            headers = {"Idempotency-Key": self._sender.idempotency_key(request, self._partition)}
+            headers = partial(self._sender.headers, request, self._partition)
             self._pending[self._pool.submit(request.body, headers)] = request
         while self._pending and self.tally.failure is None:
             yield from self._collect_finished()
