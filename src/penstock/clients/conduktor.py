@@ -1,4 +1,4 @@
-"""Conduktor's gateway, asked over its HTTP interface: aliases of topics, and interceptors that filter and mask."""
+"""A client for Conduktor's gateway: topic aliases, and interceptors that filter and mask."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ TIMEOUT_SECS: Final = 10.0
 PATIENCE_SECS: Final = 30.0
 API: Final = "gateway/v2"
 DEFAULT_CLUSTER: Final = "passthrough"
-"""The virtual cluster of everything that names none."""
+"""The virtual cluster if none is named."""
 _REFUSED: Final = (400, 404, 409)
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayInterceptor:
-    """What becomes of records on their way to a consumer. The one with the lowest priority goes first."""
+    """An interceptor of records that are read. The one with the lowest priority runs first."""
 
     plugin: str
     priority: int
@@ -29,7 +29,7 @@ class GatewayInterceptor:
 
 @dataclass(frozen=True, slots=True)
 class GatewayState:
-    """What a virtual cluster has: the topic behind each alias, and interceptors that are for everybody, by name."""
+    """The aliases of a virtual cluster with their topics, and its interceptors without a narrower scope, by name."""
 
     aliases: Mapping[str, str] = field(default_factory=dict)
     interceptors: Mapping[str, GatewayInterceptor] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class GatewayState:
 
 @dataclass(frozen=True, slots=True)
 class ConduktorGateway:
-    """One gateway, and the virtual cluster of it that is ours. Whatever goes wrong is a ServiceError that names it."""
+    """A gateway, and the virtual cluster that the project uses. Every failure is a ServiceError that names it."""
 
     url: str
     username: str
@@ -61,16 +61,17 @@ class ConduktorGateway:
             raise ServiceError("gateway-failed", text, hint="see `runtime.conduktor.gateway.admin_url`") from error
 
     def problems(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> list[str]:
-        """What the gateway has to say against a virtual topic. Nothing is changed by asking."""
+        """Return why the gateway would refuse a virtual topic (dry run)."""
         asked = [("/interceptor", self._interceptor(named, wanted)) for named, wanted in interceptors.items()]
         asked.append(("/alias-topic", self._alias(name, physical)))
         said = [self._refusal(path, body) for path, body in asked]
         return [f"{body['metadata']['name']}: {why}" for (_, body), why in zip(asked, said, strict=True) if why]
 
     def put(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> None:
-        """Make a virtual topic, or change it, and wait until it shows.
+        """Create or change a virtual topic, and wait until it is visible.
 
-        What comes last on the way of a record is made first: nobody is to read what is not filtered or masked yet.
+        The last interceptor is created first, and the alias at the end: nobody can read records that are not filtered
+        and masked.
         """
         for named, wanted in sorted(interceptors.items(), key=lambda entry: -entry[1].priority):
             self._ask("PUT", "/interceptor", self._interceptor(named, wanted))
@@ -78,7 +79,7 @@ class ConduktorGateway:
         wait_until(lambda: self._has_topic(name, physical, interceptors), PATIENCE_SECS)
 
     def delete(self, cluster: str, name: str | None, interceptors: list[str]) -> None:
-        """Take an alias and interceptors away, in this order, and wait until they are gone. Those gone will do."""
+        """Delete an alias and then its interceptors, and wait until they are gone. They may be gone already."""
         if name is not None:
             self._ask("DELETE", "/alias-topic", {"name": name, "vCluster": cluster}, missing_ok=True)
         for named in interceptors:
@@ -139,7 +140,7 @@ def _resource(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -
 
 
 def _scope(cluster: str) -> dict[str, str]:
-    """For everybody in a virtual cluster. It is always said: gateways before 3.11 delete nothing without it."""
+    """The scope of a whole virtual cluster. Gateways before 3.11 delete nothing without it."""
     return {"vCluster": cluster}
 
 

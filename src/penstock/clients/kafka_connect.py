@@ -1,4 +1,4 @@
-"""Kafka Connect, asked over its REST interface."""
+"""A client for Kafka Connect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from penstock.errors import ServiceError
 
 TIMEOUT_SECS: Final = 10.0
 PATIENCE_SECS: Final = 60.0
-"""How long a cluster may take to agree with itself about who does what: it refuses changes in the meantime."""
+"""How long a rebalance may take, during which changes are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorState:
-    """A connector as a cluster has it. `failure` is why it, or a task of it, has failed."""
+    """A connector of a cluster. `failure` is why it or one of its tasks has failed."""
 
     config: Mapping[str, str]
     failure: str | None = None
@@ -26,14 +26,14 @@ class ConnectorState:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """One cluster. Whatever goes wrong is a ServiceError that names it."""
+    """One cluster. Every failure is a ServiceError that names it."""
 
     url: str
     username: str | None = None
     password: str | None = field(default=None, repr=False)
 
     def connectors(self) -> dict[str, ConnectorState]:
-        """Every connector by name."""
+        """Return every connector by name."""
         told = self._ask("GET", "/connectors?expand=info&expand=status")
         return {
             name: ConnectorState(about["info"]["config"], _failure(about.get("status", {})))
@@ -41,7 +41,7 @@ class Connect:
         }
 
     def problems(self, config: Mapping[str, str]) -> list[str]:
-        """What a worker has to say against a configuration: `key: why`. Nothing is changed by asking."""
+        """Validate a configuration; return its errors as `key: error`."""
         kind = config["connector.class"]
         known = {plugin["class"] for plugin in self._ask("GET", "/connector-plugins?connectorsOnly=true")}
         if not any(kind in (name, name.rpartition(".")[2]) for name in known):
@@ -51,16 +51,16 @@ class Connect:
         return [f"{value['name']}: {error}" for value in found for error in value["errors"]]
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
-        """Make a connector, or change it, and wait until it shows. It is sent whole."""
+        """Create a connector or replace its configuration, and wait until it is visible."""
         self._ask("PUT", f"/connectors/{quote(name, safe='')}/config", config)
         wait_until(lambda: name in (there := self.connectors()) and there[name].config == config, PATIENCE_SECS)
 
     def restart(self, name: str) -> None:
-        """Let a connector, and those of its tasks that have failed, begin again."""
+        """Restart a connector and its failed tasks."""
         self._ask("POST", f"/connectors/{quote(name, safe='')}/restart?includeTasks=true&onlyFailed=true")
 
     def delete(self, name: str) -> None:
-        """Take a connector away, and wait until it is gone. One that is gone already will do."""
+        """Delete a connector, and wait until it is gone. It may be gone already."""
         self._ask("DELETE", f"/connectors/{quote(name, safe='')}", missing_ok=True)
         wait_until(lambda: name not in self.connectors(), PATIENCE_SECS)
 
@@ -91,7 +91,7 @@ class _Rebalancing(ServiceError):
 
 
 def _failure(status: Mapping[str, Any]) -> str | None:
-    """The first line of what failed, if anything did."""
+    """Return the first line of a failure, if there is one."""
     parts = [status.get("connector", {}), *status.get("tasks", [])]
     failed = next((part for part in parts if part.get("state") == "FAILED"), None)
     return None if failed is None else (str(failed.get("trace") or "").splitlines() or ["no reason is given"])[0]

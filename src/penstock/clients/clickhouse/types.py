@@ -27,16 +27,16 @@ _UNITS: Final = {digits: unit for unit, digits in SECOND_DIGITS.items()}
 _NUMBERS: Final = {text: arrow for arrow, text in _SIMPLE.items() if pa.types.is_integer(arrow)}
 WIDE: Final = {f"{word}{bits}": (word, bits) for word in ("Int", "UInt") for bits in (128, 256)}
 _BY_SERVER: Final = frozenset(("Enum8", "Enum16", "IPv4", "IPv6", "JSON"))
-"""Made of text by the server, which says so when it cannot, unless the column is Nullable."""
+"""The server parses these from text and reports invalid text, unless the column is Nullable."""
 _BLANK: Final = {"UUID": f"{'0' * 8}-0000-0000-0000-{'0' * 12}", "IPv4": "0.0.0.0", "IPv6": "::", "JSON": "{}"}
 _FIRST_WORD: Final = re.compile(r"Enum\d+\('((?:[^'\\]|\\.)*)'")
 COLLECTIONS: Final = frozenset(("Array", "Map", "Tuple"))
-"""They cannot be Nullable: where there is none, ClickHouse has an empty one."""
+"""They cannot be Nullable: a null becomes an empty collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A type of ClickHouse, without what is only about how it is kept."""
+    """A type of ClickHouse, without how it is stored."""
 
     word: str
     inner: tuple["Kind", ...] = ()
@@ -46,7 +46,7 @@ class Kind:
 
 
 def column_type(arrow: pa.DataType, *, nullable: bool = True) -> str | None:
-    """The type of a column for such values; None where ClickHouse has none."""
+    """Return the column type for a type of Arrow; None if ClickHouse has none."""
     text = _SIMPLE.get(arrow)
     if pa.types.is_timestamp(arrow):
         text = f"DateTime64({SECOND_DIGITS[arrow.unit]}, 'UTC')"
@@ -71,7 +71,7 @@ def column_type(arrow: pa.DataType, *, nullable: bool = True) -> str | None:
 
 
 def kind_of(text: str) -> Kind:
-    """A type as ClickHouse writes it."""
+    """Parse a type of ClickHouse."""
     word, _, rest = text.strip().partition("(")
     arguments = _split(rest.rpartition(")")[0]) if rest else []
     match word:
@@ -91,7 +91,7 @@ def kind_of(text: str) -> Kind:
 
 
 def _split(text: str) -> list[str]:
-    """Arguments between commas, of which those inside of brackets and quotes do not count."""
+    """Split arguments at commas, except inside parentheses and quotes."""
     parts, depth, quote, begun, place = [], 0, "", 0, 0
     while place < len(text):
         letter = text[place]
@@ -120,7 +120,7 @@ def _split_label(text: str) -> tuple[str, str]:
 
 
 def target_type(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
-    """The type of Arrow that values are converted to before they go into a column; None where they cannot."""
+    """Return the Arrow type that values are converted to for a column; None if they cannot be."""
     t, word = pa.types, kind.word
     if t.is_null(arrow):
         return pa.null()
@@ -162,7 +162,7 @@ def target_type(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
 
 
 def blank_text(text: str) -> str:
-    """What stands for nothing in texts that the server makes values of this type of: its own default does not do."""
+    """Return the text for a null that the server can parse as this type."""
     if word := _FIRST_WORD.search(text):
         return re.sub(r"\\(.)", r"\1", word[1])
     kind = kind_of(text).word

@@ -13,12 +13,12 @@ from penstock.clients.clickhouse.types import COLLECTIONS, SECOND_DIGITS, WIDE, 
 
 _FIRST_SECOND: Final = -2_208_988_800
 _LAST_SECOND: Final = 10_413_791_999
-"""What DateTime64 holds: the years 1900 to 2299. The server would take something else in silence."""
+"""The range of DateTime64, the years 1900 to 2299. The server changes other values without an error."""
 _UUID: Final = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
 
 
 def convert_values(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Array:
-    """The values as a column takes them. ValueError for one that would not stay what it is."""
+    """Convert values to the type of their column. ValueError for a value that would change."""
     if _has_hidden_null(values, kind):
         raise ValueError("null in a column that is not Nullable")
     if values.null_count == len(values):
@@ -42,7 +42,7 @@ def convert_values(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Arra
 
 
 def _numbers_to_times(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Whole numbers as times: they count what the column does, such as milliseconds since 1970 in DateTime64(3)."""
+    """Convert integers to times. They have the unit of the column, such as milliseconds since 1970 in DateTime64(3)."""
     counts, ticks = values.cast(pa.int64()), 10 ** SECOND_DIGITS[wanted.unit]
     first, last = max(_FIRST_SECOND * ticks, -(2**63)), min((_LAST_SECOND + 1) * ticks - 1, 2**63 - 1)
     wrong = counts.filter(pc.or_(pc.less(counts, first), pc.greater(counts, last)))
@@ -52,14 +52,14 @@ def _numbers_to_times(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _check_range(values: pa.Array, found: pa.Array) -> None:
-    """A fraction may lose digits in a shorter one, but not become infinite."""
+    """Refuse a number that becomes infinite in a smaller float. Losing digits is allowed."""
     wrong = values.filter(pc.and_(pc.is_finite(values), pc.invert(pc.is_finite(found))))
     if len(wrong):
         raise ValueError(f"{wrong[0].as_py()!r} is too large")
 
 
 def _has_hidden_null(values: pa.Array, kind: Kind) -> bool:
-    """Whether something inside of a collection is null that cannot be; of columns themselves the table knows more."""
+    """Whether a collection has a null inside that its type does not allow. Columns themselves are checked elsewhere."""
     if len(values) == 0 or not kind.inner:
         return False
     if kind.word == "Tuple":
@@ -99,7 +99,7 @@ def _check_text(values: pa.Array, kind: Kind) -> None:
 
 
 def _is_in_range(values: pa.Array, padded: pa.Array, limit: str) -> pa.Array:
-    """Whether signed numbers are in range: below zero there is one more."""
+    """Whether signed integers are in range: there is one more below zero."""
     return pc.or_(pc.less(padded, limit), pc.and_(pc.equal(padded, limit), pc.starts_with(values, "-")))
 
 
@@ -114,10 +114,10 @@ def _check_time(values: pa.Array, kind: Kind) -> None:
 
 
 def literals(values: pa.Array, kind: Kind) -> list[str]:
-    """Values of a column of this kind, none of them null, in SQL that means the same as what is inserted.
+    """Return values without nulls as SQL literals that equal what was inserted.
 
-    ClickHouse takes quoted text for a value of the column that it is compared with. Only a time would then be one of
-    the column's, or the server's, time zone.
+    ClickHouse converts quoted text to the type of the column it is compared with. Times would get the time zone of the
+    column or the server, so they are numbers.
     """
     if pa.types.is_timestamp(values.type):
         column = kind.word if kind.word == "DateTime" else f"DateTime64({kind.numbers[0]})"
