@@ -29,7 +29,7 @@ def test_a_topic_is_made_grown_and_changed(broker: Broker) -> None:
     admin.set_config(name, {"cleanup.policy": "compact"})
     assert admin.topics()[name].partitions == 3
     assert admin.chosen_config([name]) == {name: {"retention.ms": "3600000", "cleanup.policy": "compact"}}
-    with pytest.raises(ServiceError, match="did not give") as failed:
+    with pytest.raises(ServiceError, match="did not raise") as failed:
         admin.add_partitions(name, 1)
     assert failed.value.code == "kafka-failed"
 

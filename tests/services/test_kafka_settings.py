@@ -262,7 +262,7 @@ def test_a_registry_with_a_certificate_is_trusted_by_a_file_of_the_project(
         for said, code, told in (
             ("{}", "registry-refused", "is not trusted"),
             ("{ca_location: trusted/gone.pem}", "certificate-unreadable", "trusted/gone.pem cannot be read"),
-            ("{ca_location: trusted/none.pem}", "certificate-unreadable", "trusted/none.pem has no certificate"),
+            ("{ca_location: trusted/none.pem}", "certificate-unreadable", "trusted/none.pem has no PEM certificate"),
         ):
             with pytest.raises(ServiceError, match=told) as failed:
                 trusting(said).run()

@@ -57,7 +57,7 @@ class ConduktorGateway:
                 },
             )
         except (KeyError, TypeError, AttributeError) as error:
-            text = f"what answers at {self.url} is no gateway of the version 3 or later"
+            text = f"the service at {self.url} is not a gateway of version 3 or later"
             raise ServiceError("gateway-failed", text, hint="see `runtime.conduktor.gateway.admin_url`") from error
 
     def problems(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> list[str]:

@@ -171,7 +171,7 @@ class ClickHouse:
         said = error.read().decode(errors="replace").strip().partition("\n")[0][:600] or str(error.reason)
         if code in _REFUSED or error.code in (401, 403):
             hint = f"see `{self.settings}__USER` and `…__PASSWORD`, and the rights of that user"
-            text = f"ClickHouse at {self.url} does not let `{self.user}` do this: {said}"
+            text = f"ClickHouse at {self.url} refused the user `{self.user}`: {said}"
             return ServiceError("clickhouse-refused", text, hint=hint)
         if code in of_rows:
             return QueryFailed("rows-refused", f"ClickHouse at {self.url} does not take a row: {said}")

@@ -142,7 +142,7 @@ class KafkaAdmin:
 
         wanted = [NewPartitions(name, partitions)]
         (future,) = self._client.create_partitions(wanted, operation_timeout=SECONDS).values()
-        self.conversation.result(future, f"did not give `{name}` {partitions} partitions")
+        self.conversation.result(future, f"did not raise `{name}` to {partitions} partitions")
         wait_until(lambda: self.topics()[name].partitions >= partitions, SECONDS)
 
     def set_config(self, name: str, config: Mapping[str, str]) -> None:

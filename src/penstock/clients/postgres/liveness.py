@@ -54,7 +54,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
     def _look_after(self, silent: float) -> float:
         """Return since when the server is silent; close the connection if nobody works for it."""
         if self.let_go:
-            self._give_up("nobody waits for it any more")
+            self._give_up("the wait was cancelled")
         if self.server is None or time.monotonic() - silent < self.server.patience_seconds:
             return silent
         try:
@@ -64,7 +64,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
                 self._give_up(f"it does not answer: {' '.join(str(error).split())}")
             is_at_work = True
         if not is_at_work:
-            self._give_up("its answer was lost on the way")
+            self._give_up("its answer was lost")
         return time.monotonic()
 
     def _is_at_work(self) -> bool:

@@ -140,10 +140,8 @@ class PostgresServer:
     def _connection_error(self, error: psycopg.Error) -> ServiceError:
         said = " ".join(str(error).split()).removeprefix("connection failed: ")
         if (error.pgconn is not None and error.pgconn.needs_password) or any(word in said for word in _FINAL):
-            hint = (
-                "see `PENSTOCK__POSTGRES_SINK__USER`, `…__PASS`, `…__DB` and `…__SSLMODE`, or what the sink itself says"
-            )
-            return ServiceError("database-refused", f"{self} does not let us in: {said}", hint=hint)
+            hint = "see `PENSTOCK__POSTGRES_SINK__USER`, `…__PASS`, `…__DB` and `…__SSLMODE`, or the fields of the sink"
+            return ServiceError("database-refused", f"{self} refused the connection: {said}", hint=hint)
         return ServiceError("unreachable", f"{self} does not answer: {said}", retriable=True)
 
     def failure(self, state: str, said: str) -> PenstockError:

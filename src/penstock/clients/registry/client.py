@@ -173,7 +173,7 @@ class Registry:
         try:
             return ssl.create_default_context(cafile=self.ca_location)
         except ssl.SSLError as error:
-            text = f"{self.ca_location} has no certificate in PEM"
+            text = f"{self.ca_location} has no PEM certificate"
             raise ServiceError("certificate-unreadable", text) from error
         except OSError as error:
             text = f"{self.ca_location} cannot be read: {error.strerror}"

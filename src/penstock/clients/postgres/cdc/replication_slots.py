@@ -152,7 +152,7 @@ def _export_snapshot(server: PostgresServer, link: Database, what: str) -> tuple
         said = " ".join(answer.error_message.decode(errors="replace").split())
         raise ServiceError(
             "replication-refused",
-            f"{server} does not make a slot: {said}",
+            f"{server} refused to create a slot: {said}",
             hint="see `max_replication_slots` and `max_wal_senders` of the server, and `pg_replication_slots`",
         )
     consistent, image = answer.get_value(0, 1), answer.get_value(0, 2)
@@ -174,14 +174,14 @@ def check_slot(db: Database, followed: PublishedTable, reached: int) -> int:
         raise ServiceError("records-gone", text, hint=_REBUILD)
     plugin, is_here, confirmed, status = found
     if plugin != "pgoutput" or not is_here:
-        text = f"the slot `{followed.slot}` of {followed.server} is of another database, or not for `pgoutput`"
+        text = f"the slot `{followed.slot}` of {followed.server} belongs to another database, or is not for `pgoutput`"
         raise ServiceError("replication-refused", text, hint="name another one in `slot_name`")
     if status == "lost" or confirmed is None:
-        text = f"the server has let go of changes since {place}, which `{followed.slot}` was to keep"
+        text = f"the server has deleted changes since {place} that the slot `{followed.slot}` should have kept"
         hint = f"see `max_slot_wal_keep_size`; drop the slot, and {_REBUILD}"
         raise ServiceError("records-gone", text, hint=hint)
     if lsn_number(confirmed) > reached:
-        text = f"somebody else has moved the slot `{followed.slot}` on to {confirmed}; it was read up to {place}"
+        text = f"another client has advanced the slot `{followed.slot}` to {confirmed}; it was read up to {place}"
         raise ServiceError("records-gone", text, hint=_REBUILD)
     if (there := flushed_lsn(db)) < reached:
         text = f"{followed.server} has come to {lsn_text(there)}, and was read up to {place}: it is another database"
