@@ -1,4 +1,4 @@
-"""One batch of a query: its name, and what its readers read for it."""
+"""One batch of a query: its identity, and what its readers read for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BatchRef:
-    """Which batch of which query this is, and for which of its outputs. It is what makes a replay harmless.
+    """The identity of a batch of one output of a query, by which a replay is recognized.
 
-    Batch numbers start again with a new checkpoint, so the checkpoint's own id belongs to the name; and a checkpoint
-    restored from a copy can plan other input under an old number, so the offsets do too.
+    Batch numbers start again with a new checkpoint, so the id of the checkpoint belongs to the identity. A checkpoint
+    that was restored from a copy may plan other input under an old number, so the offsets belong to it too.
     """
 
     query: str
@@ -27,9 +27,9 @@ class BatchRef:
 
 @dataclass(frozen=True, slots=True)
 class PartRead:
-    """What one reader read in a batch: files, by their addresses, or all that lies between two positions.
+    """What one reader read in a batch: files, by their addresses, or everything between two positions.
 
-    Positions are in the reader's own words. Before the first batch there may be none.
+    The format of positions is the reader's own. Before the first batch there may be none.
     """
 
     files: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What every configurable value is made of."""
+"""Types of values in the configuration."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,26 +21,26 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 class FrozenModel(BaseModel):
-    """Base of everything that a person can write: immutable, and no key is ever dropped."""
+    """Base of everything that a user can write: immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False
     )
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """What never changes is its own copy: pydantic asks for one of a default, for every element."""
+        """Return the value itself: it never changes, and pydantic copies the default of every element."""
         return self
 
 
 def _refuse_boolean(value: object) -> object:
-    """YAML reads `yes` as true, and true is 1 to Python: where a number is wanted, it is neither."""
+    """Refuse booleans where a number is needed: YAML reads `yes` as true, and Python takes true for 1."""
     if isinstance(value, bool):
         raise PydanticCustomError("int_type", "a number is wanted")
     return value
 
 
 def check_name(name: str) -> str:
-    """What an element may be called."""
+    """Check the name of an element."""
     if not name.isprintable():
         raise ValueError("a name is one line of printable characters")
     if name != name.strip():
@@ -49,7 +49,7 @@ def check_name(name: str) -> str:
 
 
 def refuse_crossed_bounds(value: BaseModel, *pairs: tuple[str, str]) -> None:
-    """Refuse a lower bound above its upper bound: nothing could lie between them. Pairs are names of fields."""
+    """Refuse a lower bound above its upper bound. Pairs are names of fields."""
     for low, high in pairs:
         least, most = getattr(value, low), getattr(value, high)
         if least is not None and most is not None and least > most:
@@ -60,9 +60,9 @@ def refuse_crossed_bounds(value: BaseModel, *pairs: tuple[str, str]) -> None:
 
 
 Whole = Annotated[int, BeforeValidator(_refuse_boolean)]
-"""A whole number, and no truth value."""
+"""An integer, not a boolean."""
 Number = Annotated[float, BeforeValidator(_refuse_boolean)]
-"""A number, and no truth value."""
+"""A number, not a boolean."""
 
 
 _SECOND: Final = 1_000_000_000
@@ -85,7 +85,7 @@ _PART: Final = re.compile(r"([0-9]+)\s*([a-zA-Zµ]+)")
 
 
 def _parse_duration(value: object) -> object:
-    """What is less than a millisecond counts as a whole one, so that a short time never becomes none."""
+    """Return milliseconds. Less than a millisecond counts as one, so that a short time never becomes 0."""
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -100,7 +100,7 @@ def _duration_text(milliseconds: int) -> str:
 
 
 def describe_duration(milliseconds: int) -> str:
-    """A span of time as people say it, in the largest unit that it is a whole number of: `1 day`, `90 minutes`."""
+    """Return a duration in the largest unit that divides it: `1 day`, `90 minutes`."""
     for word in ("day", "hour", "minute", "second"):
         count, rest = divmod(milliseconds, _NANOSECONDS[word] // 1_000_000)
         if count and not rest:
@@ -130,26 +130,26 @@ FlushInterval = Annotated[
     PlainSerializer(_duration_text),
     Field(ge=0),
 ]
-"""A duration, by the name that it has everywhere."""
+"""A duration whose errors name the field."""
 
 
 UNKNOWN_WORD: Final = "unknown_word"
 NODE: Final = "{node}"
-"""What stands for a node's name in a message about it: its reader knows the name."""
+"""A placeholder for the name of the node in a message."""
 
 
 def unknown_word_error(text: LiteralString, given: object, words: Sequence[str]) -> PydanticCustomError:
-    """An error about a word that is none of a list. `{given}`, `{words}` and NODE in the text are filled in."""
+    """Return an error for a word that is not in a list. `{given}`, `{words}` and NODE in the text are replaced."""
     return PydanticCustomError(UNKNOWN_WORD, text, {"given": str(given), "words": ", ".join(words)})
 
 
 SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
-"""How a connection to PostgreSQL is secured."""
+"""The SSL mode of a connection to PostgreSQL."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextPattern:
-    """A text of a certain form. What is allowed is said in words, where a pattern would tell nobody."""
+    """A text that must match a pattern. `words` describes the pattern in messages."""
 
     pattern: str
     words: str
@@ -181,11 +181,11 @@ Names = Annotated[
     BeforeValidator(_split_names, json_schema_input_type=str | list[str]),
     PlainSerializer(_join_names),
 ]
-"""Column names; written as one comma-separated string."""
+"""Column names, written as one text with commas."""
 
 
 def refuse_duplicates(names: Iterable[str]) -> None:
-    """Refuse columns that are there twice."""
+    """Refuse columns that occur twice."""
     seen: set[str] = set()
     for name in names:
         if name.casefold() in seen:
@@ -203,7 +203,7 @@ Key = Annotated[Names, AfterValidator(_check_key)]
 
 
 OnError: TypeAlias = Literal["dead_letter", "stop", "skip"]
-"""What becomes of a row that cannot be used: it is kept, the query stops, or it is left out."""
+"""What happens to a row that cannot be processed: it becomes a dead letter, stops the query, or is skipped."""
 
 
 def _reveal_secret(secret: SecretStr) -> str:
@@ -211,4 +211,5 @@ def _reveal_secret(secret: SecretStr) -> str:
 
 
 Secret = Annotated[SecretStr, PlainSerializer(_reveal_secret, when_used="json")]
-"""A text that is never shown: documents for people and logs leave it out. Only a connector's own document has it."""
+"""A text that is never shown: it is missing in documents for people and in logs. Only a connector's own document has
+it."""

@@ -1,10 +1,10 @@
-"""What can go wrong, as values and as exceptions.
+"""Errors, as values and as exceptions.
 
-A stage of the line hands on `Diagnostic`s; an exception is raised where going on makes no sense::
+A stage of the line returns `Diagnostic`s; an exception ends what it cannot go on with::
 
     PenstockError
     ├── ProjectInvalid   exit 2   the documents are wrong; carries every diagnostic
-    ├── PlanRefused      exit 3   the documents are right, doing it now would not be
+    ├── PlanRefused      exit 3   the documents are valid; the request is refused
     ├── ServiceError     exit 4   a system outside does not answer or refuses; may be retriable
     └── QueryFailed      exit 5   a streaming query stopped with an error
 
@@ -28,7 +28,7 @@ _CONVEYED: Final = "penstock-error "
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A place in a file; line and column count from 1. Without a line it is the file as a whole."""
+    """A place in a file; lines and columns count from 1. Without a line it is the whole file."""
 
     file: str
     line: int | None = None
@@ -46,7 +46,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding about the documents: what, where, and what to do about it."""
+    """One finding about the documents: what, where, and how to correct it."""
 
     code: str
     message: str
@@ -86,7 +86,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate a person most likely meant."""
+    """Return the candidate that a user most likely meant."""
     known = sorted(set(candidates))
     by_folded = {name.casefold(): name for name in reversed(known)}
     found = (name for name in get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.6))
@@ -94,14 +94,14 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def _is_likely_typo(word: str, name: str) -> bool:
-    """Whether one may be a slip of the other. Words of which one is much longer have letters in common by chance."""
+    """Whether a name may be a typo of another one. If one is much longer, common letters are chance."""
     if abs(len(word) - len(name)) <= 2 or word.startswith(name) or name.startswith(word):
         return True
     return SequenceMatcher(None, word, name).ratio() >= 0.75
 
 
 def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "available") -> str | None:
-    """A hint that names the closest candidate, or lists what there is."""
+    """Return a hint with the most similar candidate, or a list of all."""
     known = sorted(set(candidates))
     if close := nearest(word, known):
         return f"did you mean `{close}`?"
@@ -113,10 +113,9 @@ def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "avai
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What stands in the way of a query, for who decides what to do about it.
+    """An error of a query as a value, for those who decide what to do about it.
 
-    `internal` faults do not come from what a user wrote, and may speak of what is inside; `retriable` ones may be over
-    when the same is tried again.
+    An `internal` one has no cause in what a user wrote, and may name internals; a `retriable` one may pass by itself.
     """
 
     node: str | None
@@ -138,10 +137,11 @@ class Fault:
 
 
 class PenstockError(Exception):
-    """Base of all errors that a person is meant to read.
+    """Base of all errors for users.
 
-    `context` grows outwards: each level that catches and re-raises says what did not come about because of it, and
-    which node that was, if it knows. `others` failed beside it; one that is `reported` need not be shown again.
+    `context` grows outwards: each level that catches and raises again adds what failed because of it, and the node if
+    it knows it. `others` are errors of the same cause that follow; an error that is `reported` need not be shown
+    again.
     """
 
     exit_code: ClassVar[int] = 70
@@ -159,18 +159,18 @@ class PenstockError(Exception):
         self.internal = internal
         self.context: list[str] = []
         self.node: str | None = None
-        self.passing_rows: list[PenstockError] = []
+        self.others: list[PenstockError] = []
         self.reported = False
 
     def with_context(self, what: str, *, node: str | None = None) -> Self:
-        """The error, with what it stopped. Of nodes the innermost counts."""
+        """Return the error with what it stopped. The innermost node is kept."""
         self.context.append(what)
         self.node = self.node or node
         return self
 
     @property
     def chain(self) -> list[str]:
-        """What went wrong, from the outside in."""
+        """What failed, from the outermost context to the cause."""
         return [*self.context[::-1], self.message]
 
     @property
@@ -199,7 +199,7 @@ class PenstockError(Exception):
 
 
 class ProjectInvalid(PenstockError):
-    """The documents cannot be used; `diagnostics` has every reason, not only the first."""
+    """The documents are invalid; `diagnostics` has every reason."""
 
     exit_code = 2
 
@@ -214,7 +214,7 @@ class ProjectInvalid(PenstockError):
 
 
 class PlanRefused(PenstockError):
-    """What was asked would lose or double something, or is not possible now; `refusals` has every reason of a plan."""
+    """The request would lose or duplicate rows, or is not possible now; `refusals` has every reason."""
 
     exit_code = 3
     refusals: tuple[Diagnostic, ...] = ()
@@ -234,19 +234,19 @@ class PlanRefused(PenstockError):
 
 
 class ServiceError(PenstockError):
-    """Java, a disk, a broker, a database: something outside did not do its part."""
+    """A system outside failed: Java, a disk, a broker, a database."""
 
     exit_code = 4
 
     @property
     def to_text(self) -> str:
-        """The error as one line, for those who hand on texts only: `received` makes it again."""
+        """The error as one line of text, which `received` parses."""
         told = {"code": self.code, "message": self.message, "hint": self.hint, "retriable": self.retriable}
         return _CONVEYED + json.dumps(told)
 
     @classmethod
     def received(cls, text: str) -> Self | None:
-        """The first error that was conveyed in a text; None if there is none."""
+        """Return the first error in a text that has one as by `to_text`; None if there is none."""
         begin = text.find(_CONVEYED)
         if begin < 0:
             return None
@@ -256,7 +256,7 @@ class ServiceError(PenstockError):
 
 @contextmanager
 def raise_as_text() -> Iterator[None]:
-    """Raise errors as those do who hand on nothing of an error but its text."""
+    """Raise errors as RuntimeErrors with their text: Spark passes on nothing else from a reader."""
     try:
         yield
     except ServiceError as error:
@@ -264,6 +264,6 @@ def raise_as_text() -> Iterator[None]:
 
 
 class QueryFailed(PenstockError):
-    """A streaming query ended with an error while it ran."""
+    """A streaming query failed while it ran."""
 
     exit_code = 5

@@ -1,25 +1,26 @@
-"""Names of the columns that rows carry besides those of the user, and of the function that dates a batch.
+"""Names of the columns that rows have in addition to those of the user, and of the function that returns the batch
+time.
 
-They are written into state, checkpoints and sinks: none of them may change.
+They are written into state, checkpoints and sinks, and must not change.
 """
 
 from typing import Final
 
 OP: Final = "_gs_op"
-"""Whether a row is an insert, an update or a delete: `i`, `u`, `d`."""
+"""The operation of a row: insert `i`, update `u` or delete `d`."""
 SIGN: Final = "_sign"
-"""Whether a row comes (1) or goes (-1)."""
+"""1 for a row that is added, -1 for a row that is removed."""
 NOW: Final = "_now"
-"""When the batch of a row began, in milliseconds: the same for all its rows, also when it is done again."""
+"""The start time of the row's batch in milliseconds. A replay has the same."""
 WAS: Final = "_was"
-"""What a change was where it was read: an insert, an update or a delete."""
+"""The operation of a change where it was read."""
 CLOCK: Final = "penstock_now"
-"""The SQL function that tells when a batch began; every session has it."""
+"""The SQL function that returns the start time of the batch."""
 ORDER: Final = ("_order_time", "_order_file", "_order_place", "_order_row")
-"""Where a row stood in its input; sorting by these four gives the order of arrival."""
+"""The position of a row in its input. Sorting by these four gives the order of arrival."""
 BEFORE: Final = "_before"
-"""What the calls of an aggregate were before the change, as a struct."""
+"""The values of aggregate calls before the change, as a struct."""
 ERROR: Final = "_error"
-"""A column of a source's rows: why a row could not be made, as a code; null if it could."""
+"""Why a row of a source could not be decoded, as a code; null if it could."""
 ORIGIN: Final = "_origin"
-"""A column of rows that are read again: where they came from, as a struct of topic, partition, offset, …, value."""
+"""The position of a row that is read again, as a struct of topic, partition, offset, …, value."""

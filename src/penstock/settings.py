@@ -46,7 +46,7 @@ class KafkaSettings(FrozenModel):
     )
     """`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
     sasl_username: str | None = None
-    """The user."""
+    """The user name."""
     sasl_password: SecretStr | None = None
     """The password. It is never shown."""
     ssl_ca_location: str | None = None
@@ -156,7 +156,7 @@ class ClickHouseSourceSettings(ClickHouseSettings):
     page_size: int = Field(10_000_000, ge=1)
     sort_key_range: int = Field(1_000_000, ge=1)
     block_range: int | None = Field(None, ge=1)
-    """The same as `sort_key_range`."""
+    """An alias of `sort_key_range`."""
     query_timeout_sec: float = Field(60, gt=0)
 
 
@@ -194,14 +194,14 @@ _CONNECTION: Final = frozenset({"host", "port", "user", "pass", "db", "sslmode",
 
 
 def connection_name(sink: str) -> str:
-    """What a sink is called where connections of single sinks are told."""
+    """Return the name of a sink as it is used in settings of single connections."""
     return re.sub("[^A-Z0-9]", "_", sink.upper())
 
 
 def _flatten_connections(tree: Any) -> Any:
-    """Connections by the name of a sink in capitals. A name with `__` in it has become two levels.
+    """Return connections by the name of a sink in capitals; a name with `__` in it has become two levels.
 
-    What is said under several spellings of a name is put together; what comes later is stronger.
+    Settings under several spellings of a name are merged; later ones win.
     """
     if not isinstance(tree, dict):
         return tree
@@ -223,7 +223,7 @@ def _flatten_connections(tree: Any) -> Any:
 
 
 def _lower_keys(tree: Any) -> Any:
-    """Names of variables come so, those of a file as they were written; what comes later is stronger."""
+    """Merge keys that differ only by case: names of variables have capitals, those in files may not. Later ones win."""
     return {str(name).lower(): said for name, said in tree.items()} if isinstance(tree, dict) else tree
 
 
@@ -233,8 +233,8 @@ _APPLICATION: Final = TextPattern(r"[^/\x00-\x1f]+", "it has at least one charac
 class Settings(FrozenModel):
     """Settings of the application, from a file and from the environment, which overrides the file.
 
-    A property is named `PENSTOCK__A__B` there; the same name with the prefix `STREAMLING__` is read too and is the
-    weaker of the two.
+    A property is named `PENSTOCK__A__B` there. The same name with the prefix `STREAMLING__` is read too, with lower
+    precedence.
     """
 
     application_id: Annotated[str, _APPLICATION] | None = None
@@ -261,14 +261,14 @@ class Settings(FrozenModel):
     clickhouse_source: ClickHouseSourceSettings = ClickHouseSourceSettings()
     clickhouse_sink: ClickHouseSinkSettings = ClickHouseSinkSettings()
     log_format: Literal["text", "json"] = "text"
-    """How `run` writes its lines to stderr: as text, with a time and a level where that is not a terminal, or one JSON
-    object a line."""
+    """The format of log lines on stderr: text (with time and level unless stderr is a terminal), or one JSON object per
+    line."""
     record_batch_size: int = Field(1000, ge=1)
     record_batch_interval_ms: int = Field(100, ge=0)
     internal_buffer_size: int = Field(10, ge=1)
     checkpoint_interval_sec: float = Field(5, gt=0)
-    """How often `run` says at most, where it is not on a terminal, that batches are done: `Epoch finalized: 1`.
-    Progress itself is kept with every batch."""
+    """The shortest time between lines `Epoch finalized: 1` of `run`, if it is not on a terminal. Progress is saved with
+    every batch."""
     drain_policy: Literal["auto", "drain", "fast"] = "auto"
     """What a stop waits for. `auto`: current batches; `drain`: also those of real-time queries, which are
     long; `fast`: none, except those of queries that end by themselves."""

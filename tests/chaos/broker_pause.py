@@ -24,6 +24,7 @@ from confluent_kafka import Producer
 
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.kafka.record_reader import read_records
 from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
 
@@ -78,7 +79,7 @@ def until(true: Callable[[], bool], what: str, seconds: int = 180) -> None:
 
 
 def come_out(cluster: KafkaCluster) -> Counter[int]:
-    return Counter(json.loads(record.value())["id"] for record in KafkaAdmin(cluster).records(["seen"]))
+    return Counter(json.loads(record.value())["id"] for record in read_records(KafkaAdmin(cluster), ["seen"]))
 
 
 def stood_still(project: Path, home: Path, seconds: int) -> list[str]:

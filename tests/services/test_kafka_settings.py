@@ -235,7 +235,7 @@ def test_a_registry_that_wants_a_password_gets_it_and_nobody_sees_it(
         running.run()
         assert rows_of(consume(broker.plain, f"{topic}-out")) == [{"id": 42}]
         monkeypatch.setenv("REGISTRY_PASSWORD", "a guess")
-        with pytest.raises(ServiceError, match="does not let us in: it answers 401") as failed:
+        with pytest.raises(ServiceError, match="refused the user or the password: it answers 401") as failed:
             running.run()
     assert (failed.value.code, failed.value.retriable) == ("registry-refused", False)
     assert "a guess" not in f"{failed.value} {failed.value.hint}"
@@ -260,9 +260,9 @@ def test_a_registry_with_a_certificate_is_trusted_by_a_file_of_the_project(
             return running.write({"stream_project.yml": text})
 
         for said, code, told in (
-            ("{}", "registry-refused", "cannot be trusted"),
+            ("{}", "registry-refused", "is not trusted"),
             ("{ca_location: trusted/gone.pem}", "certificate-unreadable", "trusted/gone.pem cannot be read"),
-            ("{ca_location: trusted/none.pem}", "certificate-unreadable", "trusted/none.pem has no certificate"),
+            ("{ca_location: trusted/none.pem}", "certificate-unreadable", "trusted/none.pem has no PEM certificate"),
         ):
             with pytest.raises(ServiceError, match=told) as failed:
                 trusting(said).run()

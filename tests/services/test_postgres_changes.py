@@ -553,7 +553,7 @@ def test_a_slot_that_is_gone_or_was_moved_is_an_error_and_never_a_jump(shop: Sho
     begin, slot = following.at, following.followed.slot
     shop.do(f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")
     for ask in (following.changes, lambda: replication_slots.confirm(shop.db, following.followed, begin)):
-        with pytest.raises(ServiceError, match="somebody else has moved the slot") as caught:
+        with pytest.raises(ServiceError, match="another client has advanced the slot") as caught:
             ask()
         assert caught.value.code == "records-gone"
     shop.do(f"SELECT pg_drop_replication_slot('{slot}')")
@@ -575,7 +575,7 @@ def test_a_slot_that_lost_its_changes_is_an_error(shop: Shop, tmp_path: Path) ->
                 shop.do("CHECKPOINT")  # by one who may not have heard of the setting yet
             if shop.rows(f"SELECT wal_status FROM pg_replication_slots WHERE slot_name = '{slot}'") == [("lost",)]:
                 break
-        with pytest.raises(ServiceError, match="the server has let go of changes") as caught:
+        with pytest.raises(ServiceError, match="the server has deleted changes") as caught:
             following.changes()
     finally:
         shop.do("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.clients.http.poll import wait_until
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.retry import wait_until
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, PlanRefused, QueryFailed
 from penstock.plan.deployed.offsets import OffsetStore

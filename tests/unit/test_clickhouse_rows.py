@@ -10,7 +10,8 @@ from penstock.clients.clickhouse.client import quote_identifier
 from penstock.clients.clickhouse.insert import Compression
 from penstock.clients.clickhouse.last_per_key import chunks, last_per_key
 from penstock.clients.clickhouse.rejected_rows import RejectedRows, find_failing, unpack_rejected
-from penstock.clients.clickhouse.types import Kind, column_type, convert_values, kind_of, target_type
+from penstock.clients.clickhouse.types import Kind, column_type, kind_of, target_type
+from penstock.clients.clickhouse.values import convert_values
 from penstock.errors import QueryFailed
 
 I8 = pa.int8()

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.clients.kafka import admin_client
+from penstock.clients import retry
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.errors import ServiceError
@@ -24,8 +24,8 @@ def test_a_broker_that_never_answers_is_given_up_within_fifteen_seconds(monkeypa
 
     admin = KafkaAdmin(KafkaCluster("127.0.0.1:9"))
     monkeypatch.setattr(admin, "_client", SimpleNamespace(list_topics=never))
-    monkeypatch.setattr(admin_client, "time", SimpleNamespace(monotonic=lambda: now, sleep=wait))
-    with pytest.raises(ServiceError, match=r"Kafka at 127\.0\.0\.1:9 cannot be asked for its topics") as failed:
+    monkeypatch.setattr(retry, "time", SimpleNamespace(monotonic=lambda: now, sleep=wait))
+    with pytest.raises(ServiceError, match=r"Kafka at 127\.0\.0\.1:9 cannot list its topics") as failed:
         admin.topics()
     assert (failed.value.code, failed.value.retriable) == ("unreachable", True)
     assert 5 < now < 12, "it is patient, and leaves a command three seconds to start in"

@@ -23,7 +23,7 @@ from penstock.clients.dead_letters.model import (
     ReplayProgress,
     outstanding_dead_letters,
 )
-from penstock.clients.http.poll import wait_until
+from penstock.clients.retry import wait_until
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.deployed.place import ProjectPlace
 from penstock.plan.deployed.state import read_replay_progress, record_replay_progress

@@ -73,7 +73,7 @@ def test_json_has_one_object_a_line_with_what_an_alert_needs(capsys: pytest.Capt
 def test_each_failure_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = (QueryFailed("query-failed", f"reason {n}", hint=f"do {n}") for n in (1, 2))
     output.report_failure(second)
-    first.passing_rows = [second]
+    first.others = [second]
     output.fail(first)
     assert written(capsys) == [
         "Error: query-failed  reason 2",

@@ -6,12 +6,17 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
-from penstock.clients.http import request as http_request
-from penstock.clients.http.request import Endpoint, EndpointConnection, Failure, send_with_retry
+from penstock.backoff import delay_secs
+from penstock.clients.http import pool
+from penstock.clients.http.connection import EndpointConnection
+from penstock.clients.http.endpoint import Endpoint, Failure, Response
+from penstock.clients.http.failures import parse_retry_after
+from penstock.clients.http.pool import Outcome, send_with_retry
 from penstock.errors import ServiceError
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Says
@@ -25,17 +30,28 @@ def server() -> Iterator[servers.Endpoint]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_request, "FIRST_WAIT_SECS", 0.001)
+    monkeypatch.setattr(pool, "delay_secs", partial(delay_secs, first_secs=0.001))
 
 
 def send(
     url: str, *, timeout: float = 10, retry: float = 20, patient: bool = True, **more: Any
 ) -> tuple[Failure | None, int]:
     line = EndpointConnection(Endpoint(url, {"Content-Type": "application/json"}, timeout, retry, **more))
+    body, headers = b'[{"id":1}]\n', {"Idempotency-Key": "k"}
     try:
-        return send_with_retry(line, b'[{"id":1}]\n', {"Idempotency-Key": "k"}, threading.Event(), patient=patient)
+        return failed(send_with_retry(line, body, headers, threading.Event(), retries_answers=patient))
     finally:
         line.close()
+
+
+def failed(outcome: Outcome) -> tuple[Failure | None, int]:
+    """Why a request failed, None if it did not, and how often it was retried."""
+    return None if isinstance(outcome.result, Response) else outcome.result, outcome.retries
+
+
+def post(line: EndpointConnection) -> Failure | None:
+    result = line.post(b"", {})
+    return None if isinstance(result, Response) else result
 
 
 def test_a_request_is_posted_with_its_headers(server: servers.Endpoint) -> None:
@@ -64,7 +80,7 @@ def test_a_server_that_hangs_for_ever_is_given_up(server: servers.Endpoint) -> N
     failure, _ = send(server.url, timeout=0.1, retry=0.2)
     assert failure is not None
     assert (failure.code, failure.retriable, failure.answered) == ("unreachable", True, False)
-    assert "0.1 s" in failure.said
+    assert "0.1 s" in failure.message
 
 
 @pytest.mark.parametrize(
@@ -76,7 +92,7 @@ def test_a_server_that_hangs_for_ever_is_given_up(server: servers.Endpoint) -> N
             "answered 400 \ufffd[31mNo: \ufffd[31mno\ufffd",
         ),
         (b"HTTP/1.1 200 OK\r\nX-Slow: ", "did not answer within 2 s"),
-        (b"\x1bNOT HTTP\r\n", "speaks no HTTP: \ufffdNOT HTTP"),
+        (b"\x1bNOT HTTP\r\n", "does not speak HTTP: \ufffdNOT HTTP"),
     ],
 )
 def test_an_answer_may_come_byte_after_byte_and_have_anything_in_it(answer: bytes, said: str | None) -> None:
@@ -99,7 +115,7 @@ def test_an_answer_may_come_byte_after_byte_and_have_anything_in_it(answer: byte
         finally:
             over.set()
             server.join()
-    assert (None if failure is None else failure.said) == said
+    assert (None if failure is None else failure.message) == said
 
 
 def test_nobody_there_may_pass() -> None:
@@ -117,8 +133,8 @@ def test_a_refusal_is_final_and_shows_what_was_said(server: servers.Endpoint, st
     failure, tries = send(server.url)
     assert failure is not None
     assert (failure.code, failure.retriable, tries, len(server.received)) == ("http-refused", False, 0, 1)
-    assert f"answered {status}" in failure.said
-    assert '{"error": "no such thing"}' in failure.said
+    assert f"answered {status}" in failure.message
+    assert '{"error": "no such thing"}' in failure.message
 
 
 def test_a_redirection_is_not_followed(server: servers.Endpoint) -> None:
@@ -135,7 +151,7 @@ def test_of_a_page_only_its_title_is_shown(server: servers.Endpoint) -> None:
     server.always = Says(404, page, {"Content-Type": "text/html; charset=utf-8"})
     failure, _ = send(server.url)
     assert failure is not None
-    assert failure.said.endswith("an HTML page, “Not here & there”")
+    assert failure.message.endswith("an HTML page, “Not here & there”")
 
 
 def test_what_an_answer_says_does_not_matter_if_it_is_yes(server: servers.Endpoint) -> None:
@@ -160,7 +176,7 @@ def waited(server: servers.Endpoint, *says: Says) -> list[float]:
     """How long it is waited for after each of these answers, before the server takes the request."""
     server.plan = [*says]
     line, waits = EndpointConnection(Endpoint(server.url, {}, 10, 20)), Waits()
-    assert send_with_retry(line, b"", {}, waits, patient=True) == (None, len(says))
+    assert failed(send_with_retry(line, b"", {}, waits, retries_answers=True)) == (None, len(says))
     line.close()
     return waits.asked
 
@@ -172,7 +188,7 @@ def test_a_server_is_left_alone_for_as_long_as_it_says(server: servers.Endpoint)
 def test_it_is_waited_longer_each_time_by_chance_and_never_very_long(
     server: servers.Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_request, "FIRST_WAIT_SECS", 0.1)
+    monkeypatch.setattr(pool, "delay_secs", delay_secs)
     longest = [min(0.1 * 2**n, 30) for n in range(14)]
     parts = [wait / most for wait, most in zip(waited(server, *[Says(503)] * 14), longest, strict=True)]
     assert all(0.5 <= part <= 1 for part in parts)
@@ -181,13 +197,13 @@ def test_it_is_waited_longer_each_time_by_chance_and_never_very_long(
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, 0), ("", 0), ("7", 7), ("soon", 0), ("999999", 600)])
 def test_a_wish_is_in_seconds(text: str | None, seconds: float) -> None:
-    assert http_request._parse_retry_after(text) == seconds
+    assert parse_retry_after(text) == seconds
 
 
 def test_a_wish_may_be_a_moment() -> None:
     moment = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    assert 90 < http_request._parse_retry_after(moment) <= 100
-    assert http_request._parse_retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0
+    assert 90 < parse_retry_after(moment) <= 100
+    assert parse_retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0
 
 
 def test_who_is_not_patient_takes_the_first_answer_but_tries_on_without_one(server: servers.Endpoint) -> None:
@@ -202,7 +218,7 @@ def test_trying_again_ends_when_nobody_cares_any_more(server: servers.Endpoint) 
     ended = threading.Event()
     line = EndpointConnection(Endpoint(server.url, {}, 10, 1000))
     threading.Timer(0.2, ended.set).start()
-    failure, _ = send_with_retry(line, b"", {}, ended, patient=True)
+    failure, _ = failed(send_with_retry(line, b"", {}, ended, retries_answers=True))
     line.close()
     assert failure is not None
     assert len(server.received) == 1
@@ -210,10 +226,10 @@ def test_trying_again_ends_when_nobody_cares_any_more(server: servers.Endpoint) 
 
 def test_a_connection_is_kept_and_opened_again_if_it_was_closed(server: servers.Endpoint) -> None:
     line = EndpointConnection(Endpoint(server.url, {}, 10, 0))
-    assert [line.post(b"", {}) for _ in range(3)] == [None] * 3
+    assert [post(line) for _ in range(3)] == [None] * 3
     assert server.connections == 1
     server.plan = [RESET]
-    assert line.post(b"", {}) is None
+    assert post(line) is None
     assert server.connections == 2
     line.close()
 
@@ -222,7 +238,7 @@ def test_a_connection_is_kept_and_opened_again_if_it_was_closed(server: servers.
 def test_an_aborted_request_comes_back_at_once(server: servers.Endpoint, before: int) -> None:
     line = EndpointConnection(Endpoint(server.url, {}, servers.HANG_SECS, 0))
     for _ in range(before):
-        assert line.post(b"", {}) is None
+        assert post(line) is None
     server.always = HANG
 
     def abort() -> None:
@@ -231,11 +247,11 @@ def test_an_aborted_request_comes_back_at_once(server: servers.Endpoint, before:
         line.abort()
 
     threading.Thread(target=abort).start()
-    failure = line.post(b"", {})
+    failure = post(line)
     assert failure is not None
     assert failure.code == "unreachable"
-    assert "did not answer" not in failure.said
-    assert line.post(b"", {}) is not None
+    assert "did not answer" not in failure.message
+    assert post(line) is not None
     assert len(server.received) == before + 1
     line.close()
 
@@ -260,10 +276,10 @@ def test_messages_show_neither_the_path_nor_a_secret(server: servers.Endpoint) -
     server.always = Says(403, b"the key hunter2 is not known")
     where = Endpoint(server.url.replace("://", "://me:pw@"), {"X-Key": "hunter2"}, 1, 0, ("hunter2",))
     line = EndpointConnection(where)
-    failure = line.post(b"", {})
+    failure = post(line)
     line.close()
     assert failure is not None
-    assert "the key **** is not known" in failure.said
+    assert "the key **** is not known" in failure.message
     assert where.name == server.url.removesuffix("/notify")
     assert "hunter2" not in repr(where)
     assert "notify" not in repr(where)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from penstock.backoff import delay_secs
+from penstock.clients.retry import retry
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.runtime.run import backoff
@@ -56,3 +58,28 @@ def test_a_query_that_comes_to_an_end_begins_again_only_for_a_lost_worker_and_th
         waiting.add(SPEC, 0, LOST, drain=True)
     assert not may(LOST)
     assert may(LOST, batches=1)
+
+
+def test_the_wait_doubles_up_to_the_longest_and_jitter_takes_at_most_half_of_it() -> None:
+    assert [delay_secs(attempt, first_secs=1, longest_secs=5) for attempt in (1, 2, 3, 4, 10_000)] == [1, 2, 4, 5, 5]
+    assert (delay_secs(2, jitter=0), delay_secs(2, jitter=1)) == (0.2, 0.1)
+
+
+def test_a_call_is_repeated_only_for_errors_that_may_pass_and_only_for_some_time() -> None:
+    asked: list[ServiceError] = []
+
+    def ask() -> str:
+        if plan:
+            asked.append(plan.pop(0))
+            raise asked[-1]
+        return "an answer"
+
+    plan = [DOWN, DOWN]
+    assert retry(ask, 10) == "an answer"
+    refused = ServiceError("registry-refused", "no")
+    for errors, within, expected in (([refused, DOWN], 10, refused), ([DOWN, DOWN], -1, DOWN)):
+        plan[:] = errors
+        asked.clear()
+        with pytest.raises(ServiceError) as caught:
+            retry(ask, within)
+        assert (caught.value, asked) == (expected, [expected])

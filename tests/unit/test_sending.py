@@ -3,13 +3,15 @@
 import json
 import random
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from penstock.clients.http import request as http_request
-from penstock.clients.http.request import Endpoint
+from penstock.backoff import delay_secs
+from penstock.clients.http import pool
+from penstock.clients.http.endpoint import Endpoint
 from penstock.clients.http.sender import OnRefusal, Sender
 from tests import endpoint as servers
 from tests.endpoint import HANG, Received, Says
@@ -23,7 +25,7 @@ def server() -> Iterator[servers.Endpoint]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_request, "FIRST_WAIT_SECS", 0.001)
+    monkeypatch.setattr(pool, "delay_secs", partial(delay_secs, first_secs=0.001))
 
 
 def sender(server: servers.Endpoint, rows: int, in_flight: int = 5, on_refusal: OnRefusal = "stop") -> Sender:
@@ -94,7 +96,7 @@ def test_rows_that_are_to_be_kept_come_back_and_the_rest_is_sent(server: servers
     *kept, last = list(sender(server, 2, on_refusal="dead_letter")(batches(list(range(10)), 10)))
     letters = [letter for batch in kept for letter in batch.to_pylist()]
     assert [json.loads(letter["row"])["id"] for letter in letters] == [4, 5]
-    assert letters[0]["said"].endswith("answered 422 Unprocessable Entity: no")
+    assert letters[0]["message"].endswith("answered 422 Unprocessable Entity: no")
     assert (last.to_pylist()[0]["sent"], last.to_pylist()[0]["refused"]) == (8, 2)
 
 

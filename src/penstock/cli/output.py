@@ -145,10 +145,10 @@ def fail(error: PenstockError) -> None:
                 count = sum(d.severity is Severity.ERROR for d in diagnostics)
                 say(f"\n{count} error{'s' if count != 1 else ''}.", level="ERROR")
         case _:
-            every = [error, *error.passing_rows]
+            every = [error, *error.others]
             if json_mode:
                 whole = {"success": False, "error": error.to_json()}
-                put_json({**whole, "errors": [each.to_json() for each in every]} if error.passing_rows else whole)
+                put_json({**whole, "errors": [each.to_json() for each in every]} if error.others else whole)
                 return
             if all(each.reported for each in every):
                 text = f"{len(every)} quer{'y' if len(every) == 1 else 'ies'} failed, for the reasons above"

@@ -1,29 +1,26 @@
-"""Conduktor's gateway, asked over its HTTP interface: aliases of topics, and interceptors that filter and mask."""
+"""A client for Conduktor's gateway: topic aliases, and interceptors that filter and mask."""
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote
 
-from penstock.clients.http.auth import credentials, message_of
-from penstock.clients.http.poll import wait_until
+from penstock.clients.http.auth import credentials
+from penstock.clients.http.json_api import NoAnswerError, StatusError, request_json
+from penstock.clients.retry import wait_until
 from penstock.errors import ServiceError
 
 TIMEOUT_SECS: Final = 10.0
 PATIENCE_SECS: Final = 30.0
 API: Final = "gateway/v2"
 DEFAULT_CLUSTER: Final = "passthrough"
-"""The virtual cluster of everything that names none."""
+"""The virtual cluster if none is named."""
 _REFUSED: Final = (400, 404, 409)
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayInterceptor:
-    """What becomes of records on their way to a consumer. The one with the lowest priority goes first."""
+    """An interceptor of records that are read. The one with the lowest priority runs first."""
 
     plugin: str
     priority: int
@@ -32,7 +29,7 @@ class GatewayInterceptor:
 
 @dataclass(frozen=True, slots=True)
 class GatewayState:
-    """What a virtual cluster has: the topic behind each alias, and interceptors that are for everybody, by name."""
+    """The aliases of a virtual cluster with their topics, and its interceptors without a narrower scope, by name."""
 
     aliases: Mapping[str, str] = field(default_factory=dict)
     interceptors: Mapping[str, GatewayInterceptor] = field(default_factory=dict)
@@ -40,7 +37,7 @@ class GatewayState:
 
 @dataclass(frozen=True, slots=True)
 class ConduktorGateway:
-    """One gateway, and the virtual cluster of it that is ours. Whatever goes wrong is a ServiceError that names it."""
+    """A gateway, and the virtual cluster that the project uses. Every failure is a ServiceError that names it."""
 
     url: str
     username: str
@@ -60,20 +57,21 @@ class ConduktorGateway:
                 },
             )
         except (KeyError, TypeError, AttributeError) as error:
-            text = f"what answers at {self.url} is no gateway of the version 3 or later"
+            text = f"the service at {self.url} is not a gateway of version 3 or later"
             raise ServiceError("gateway-failed", text, hint="see `runtime.conduktor.gateway.admin_url`") from error
 
     def problems(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> list[str]:
-        """What the gateway has to say against a virtual topic. Nothing is changed by asking."""
+        """Return why the gateway would refuse a virtual topic (dry run)."""
         asked = [("/interceptor", self._interceptor(named, wanted)) for named, wanted in interceptors.items()]
         asked.append(("/alias-topic", self._alias(name, physical)))
         said = [self._refusal(path, body) for path, body in asked]
         return [f"{body['metadata']['name']}: {why}" for (_, body), why in zip(asked, said, strict=True) if why]
 
     def put(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> None:
-        """Make a virtual topic, or change it, and wait until it shows.
+        """Create or change a virtual topic, and wait until it is visible.
 
-        What comes last on the way of a record is made first: nobody is to read what is not filtered or masked yet.
+        The last interceptor is created first, and the alias at the end: nobody can read records that are not filtered
+        and masked.
         """
         for named, wanted in sorted(interceptors.items(), key=lambda entry: -entry[1].priority):
             self._ask("PUT", "/interceptor", self._interceptor(named, wanted))
@@ -81,12 +79,12 @@ class ConduktorGateway:
         wait_until(lambda: self._has_topic(name, physical, interceptors), PATIENCE_SECS)
 
     def delete(self, cluster: str, name: str | None, interceptors: list[str]) -> None:
-        """Take an alias and interceptors away, in this order, and wait until they are gone. Those gone will do."""
+        """Delete an alias and then its interceptors, and wait until they are gone. They may be gone already."""
         if name is not None:
-            self._ask("DELETE", "/alias-topic", {"name": name, "vCluster": cluster}, absent_is_fine=True)
+            self._ask("DELETE", "/alias-topic", {"name": name, "vCluster": cluster}, missing_ok=True)
         for named in interceptors:
             path = f"/interceptor/{quote(named, safe='')}"
-            self._ask("DELETE", path, _scope(cluster), absent_is_fine=True)
+            self._ask("DELETE", path, _scope(cluster), missing_ok=True)
         wait_until(lambda: self._is_gone(cluster, name, interceptors), PATIENCE_SECS)
 
     def _has_topic(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> bool:
@@ -107,45 +105,34 @@ class ConduktorGateway:
     def _refusal(self, path: str, body: Mapping[str, Any]) -> str | None:
         try:
             self._send("PUT", f"{path}?dryMode=true", body)
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code in _REFUSED:
-                    return message_of(error)
-                raise self._http_error(error) from None
+        except StatusError as error:
+            if error.status in _REFUSED:
+                return str(error)
+            raise self._status_error(error) from None
         return None
 
-    def _ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, absent_is_fine: bool = False
-    ) -> Any:
+    def _ask(self, method: str, path: str, body: object = None, *, missing_ok: bool = False) -> Any:
         try:
             return self._send(method, path, body)
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 404 and absent_is_fine:
-                    return None
-                raise self._http_error(error) from None
+        except StatusError as error:
+            if error.status == 404 and missing_ok:
+                return None
+            raise self._status_error(error) from None
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
-        kind = "application/json"
-        headers = {"Accept": kind, "Content-Type": kind, **credentials(self.username, self.password)}
-        data = None if body is None else json.dumps(body).encode()
+    def _send(self, method: str, path: str, body: object) -> Any:
+        url, headers = f"{self.url.rstrip('/')}/{API}{path}", credentials(self.username, self.password)
         try:
-            url = f"{self.url.rstrip('/')}/{API}{path}"
-            request = urllib.request.Request(url, data, headers, method=method)
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECS) as answer:
-                return json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError:
-            raise
-        except (OSError, ValueError, HTTPException) as error:
-            text = f"the gateway at {self.url} does not answer: {getattr(error, 'reason', error)}"
+            return request_json(method, url, body, headers=headers, timeout_secs=TIMEOUT_SECS)
+        except NoAnswerError as error:
+            text = f"the gateway at {self.url} does not answer: {error}"
             hint = "see `runtime.conduktor.gateway.admin_url`"
             raise ServiceError("unreachable", text, hint=hint, retriable=True) from error
 
-    def _http_error(self, error: urllib.error.HTTPError) -> ServiceError:
-        text = f"the gateway at {self.url} answers {error.code}: {message_of(error)}"
-        unknown = error.code in (401, 403)
+    def _status_error(self, error: StatusError) -> ServiceError:
+        text = f"the gateway at {self.url} answers {error.status}: {error}"
+        unknown = error.status in (401, 403)
         hint = "see the user and the password in `runtime.conduktor.gateway`" if unknown else None
-        return ServiceError("gateway-failed", text, hint=hint, retriable=error.code >= 500)
+        return ServiceError("gateway-failed", text, hint=hint, retriable=error.status >= 500)
 
 
 def _resource(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +140,7 @@ def _resource(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -
 
 
 def _scope(cluster: str) -> dict[str, str]:
-    """For everybody in a virtual cluster. It is always said: gateways before 3.11 delete nothing without it."""
+    """The scope of a whole virtual cluster. Gateways before 3.11 delete nothing without it."""
     return {"vCluster": cluster}
 
 

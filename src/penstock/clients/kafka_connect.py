@@ -1,26 +1,24 @@
-"""Kafka Connect, asked over its REST interface."""
+"""A client for Kafka Connect."""
 
-import json
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
-from penstock.clients.http.auth import credentials, message_of
-from penstock.clients.http.poll import wait_until
+from penstock.clients.http.auth import credentials
+from penstock.clients.http.json_api import NoAnswerError, StatusError, request_json
+from penstock.clients.retry import retry, wait_until
 from penstock.errors import ServiceError
 
 TIMEOUT_SECS: Final = 10.0
 PATIENCE_SECS: Final = 60.0
-"""How long a cluster may take to agree with itself about who does what: it refuses changes in the meantime."""
+"""How long a rebalance may take, during which changes are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorState:
-    """A connector as a cluster has it. `failure` is why it, or a task of it, has failed."""
+    """A connector of a cluster. `failure` is why it or one of its tasks has failed."""
 
     config: Mapping[str, str]
     failure: str | None = None
@@ -28,14 +26,14 @@ class ConnectorState:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """One cluster. Whatever goes wrong is a ServiceError that names it."""
+    """One cluster. Every failure is a ServiceError that names it."""
 
     url: str
     username: str | None = None
     password: str | None = field(default=None, repr=False)
 
     def connectors(self) -> dict[str, ConnectorState]:
-        """Every connector by name."""
+        """Return every connector by name."""
         told = self._ask("GET", "/connectors?expand=info&expand=status")
         return {
             name: ConnectorState(about["info"]["config"], _failure(about.get("status", {})))
@@ -43,7 +41,7 @@ class Connect:
         }
 
     def problems(self, config: Mapping[str, str]) -> list[str]:
-        """What a worker has to say against a configuration: `key: why`. Nothing is changed by asking."""
+        """Validate a configuration; return its errors as `key: error`."""
         kind = config["connector.class"]
         known = {plugin["class"] for plugin in self._ask("GET", "/connector-plugins?connectorsOnly=true")}
         if not any(kind in (name, name.rpartition(".")[2]) for name in known):
@@ -53,52 +51,47 @@ class Connect:
         return [f"{value['name']}: {error}" for value in found for error in value["errors"]]
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
-        """Make a connector, or change it, and wait until it shows. It is sent whole."""
+        """Create a connector or replace its configuration, and wait until it is visible."""
         self._ask("PUT", f"/connectors/{quote(name, safe='')}/config", config)
         wait_until(lambda: name in (there := self.connectors()) and there[name].config == config, PATIENCE_SECS)
 
     def restart(self, name: str) -> None:
-        """Let a connector, and those of its tasks that have failed, begin again."""
+        """Restart a connector and its failed tasks."""
         self._ask("POST", f"/connectors/{quote(name, safe='')}/restart?includeTasks=true&onlyFailed=true")
 
     def delete(self, name: str) -> None:
-        """Take a connector away, and wait until it is gone. One that is gone already will do."""
-        self._ask("DELETE", f"/connectors/{quote(name, safe='')}", absent_is_fine=True)
+        """Delete a connector, and wait until it is gone. It may be gone already."""
+        self._ask("DELETE", f"/connectors/{quote(name, safe='')}", missing_ok=True)
         wait_until(lambda: name not in self.connectors(), PATIENCE_SECS)
 
-    def _ask(
-        self, method: str, path: str, body: Mapping[str, str] | None = None, *, absent_is_fine: bool = False
-    ) -> Any:
-        ends = time.monotonic() + PATIENCE_SECS
-        data = None if body is None else json.dumps(body).encode()
-        while True:
-            request = urllib.request.Request(self.url.rstrip("/") + path, data, self._headers(), method=method)
-            try:
-                with urllib.request.urlopen(request, timeout=TIMEOUT_SECS) as answer:
-                    return json.loads(answer.read() or b"null")
-            except urllib.error.HTTPError as error:
-                with error:
-                    if error.code == 404 and absent_is_fine:
-                        return None
-                    if error.code != 409 or time.monotonic() > ends:
-                        raise self._http_error(error) from None
-            except (OSError, ValueError) as error:
-                text = f"Kafka Connect at {self.url} does not answer: {getattr(error, 'reason', error)}"
-                raise ServiceError("unreachable", text, hint="see `runtime.connect`", retriable=True) from error
-            time.sleep(0.5)
+    def _ask(self, method: str, path: str, body: object = None, *, missing_ok: bool = False) -> Any:
+        """Send a request, and again while the workers rebalance."""
+        ask = partial(self._request, method, path, body, missing_ok=missing_ok)
+        return retry(ask, PATIENCE_SECS, passing=_Rebalancing)
 
-    def _http_error(self, error: urllib.error.HTTPError) -> ServiceError:
-        text = f"Kafka Connect at {self.url} answers {error.code}: {message_of(error)}"
-        hint = "see the user and the password in `runtime.connect`" if error.code in (401, 403) else None
-        return ServiceError("connect-failed", text, hint=hint)
+    def _request(self, method: str, path: str, body: object, *, missing_ok: bool) -> Any:
+        url, headers = self.url.rstrip("/") + path, credentials(self.username, self.password)
+        try:
+            return request_json(method, url, body, headers=headers, timeout_secs=TIMEOUT_SECS)
+        except StatusError as error:
+            if error.status == 404 and missing_ok:
+                return None
+            text = f"Kafka Connect at {self.url} answers {error.status}: {error}"
+            if error.status == 409:
+                raise _Rebalancing("connect-failed", text, retriable=True) from None
+            hint = "see the user and the password in `runtime.connect`" if error.status in (401, 403) else None
+            raise ServiceError("connect-failed", text, hint=hint) from None
+        except NoAnswerError as error:
+            text = f"Kafka Connect at {self.url} does not answer: {error}"
+            raise ServiceError("unreachable", text, hint="see `runtime.connect`", retriable=True) from error
 
-    def _headers(self) -> dict[str, str]:
-        kind = "application/json"
-        return {"Accept": kind, "Content-Type": kind, **credentials(self.username, self.password)}
+
+class _Rebalancing(ServiceError):
+    """The workers agree on who runs what, and refuse changes meanwhile."""
 
 
 def _failure(status: Mapping[str, Any]) -> str | None:
-    """The first line of what failed, if anything did."""
+    """Return the first line of a failure, if there is one."""
     parts = [status.get("connector", {}), *status.get("tasks", [])]
     failed = next((part for part in parts if part.get("state") == "FAILED"), None)
     return None if failed is None else (str(failed.get("trace") or "").splitlines() or ["no reason is given"])[0]

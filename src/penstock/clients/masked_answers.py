@@ -1,8 +1,7 @@
-"""What databases and HTTP endpoints answer, as far as it cannot quote a row.
+"""Answers of databases and HTTP endpoints without parts that may quote a row.
 
-Their texts may hold values anywhere, in quotes or not: a trigger says what its author wrote, an endpoint sends the row
-back. So only what is known to hold none stays: states, codes, and the names of constraints, columns and types.
-The patterns are read by Python and by Spark.
+Such texts may have values anywhere: a trigger raises any text, an endpoint returns the row. So only known parts are
+kept: states, codes, and names of constraints, columns and types. The patterns are used by Python and by Spark.
 """
 
 import os
@@ -10,7 +9,7 @@ import re
 from typing import Final
 
 IN_WORKERS: Final = "PENSTOCK_COVERED_LOG"
-"""A variable of Spark's Python workers: what they print stands in a log that shows no values."""
+"""A variable of Spark's Python workers: their log may show no values."""
 WITHHELD_TEXT: Final = "(its text is withheld: it may quote masked or classified columns)"
 _BEFORE: Final = (
     r"(?:the rows of a batch that fail cannot be told from the others; [0-9,]+ were found: "
@@ -43,16 +42,16 @@ ANSWERS: Final = (
     rf"(?s)^({_BEFORE}column `[^`]+` of table `[^`]+` is [^:]+:)()().*$",
     r"(?s)^(https?://\S+ answered [0-9]+)().*?( \([0-9,]+ rows of `[^`]+`\))?$",
 )
-"""Texts that may quote a row. Of each, three groups stay."""
+"""Texts that may quote a row. Three groups of each are kept."""
 
 
 def mask_answer(text: str) -> str | None:
-    """What a database or an endpoint said, without anything that may quote a row; None if it is not such a text."""
+    """Return an answer without parts that may quote a row; None if it is not an answer."""
     said = text.removesuffix(f" {WITHHELD_TEXT}")
     found = next((found for pattern in ANSWERS if (found := re.match(pattern, said))), None)
     return None if found is None else f"{''.join(filter(None, found.groups()))} {WITHHELD_TEXT}"
 
 
 def mask_in_worker(text: str) -> str:
-    """What a Python worker of Spark prints, without values where its log shows none."""
+    """Return what a Python worker of Spark may print."""
     return (mask_answer(text) or text) if os.environ.get(IN_WORKERS) else text

@@ -1,4 +1,4 @@
-"""What whoever runs a pipeline should know, though it goes on: told once, where errors are told."""
+"""Warnings for whoever runs a pipeline, on stderr, once per process."""
 
 import sys
 from functools import cache
@@ -6,5 +6,5 @@ from functools import cache
 
 @cache
 def warn_once(text: str) -> None:
-    """Tell it, unless this process has."""
+    """Print a warning, unless this process has printed it."""
     print(f"Warning: {text}", file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from penstock.batch import BatchRef
 from penstock.clients.files.formats import JSON_OPTIONS
-from penstock.clients.http.request import CONNECT_SECS, Endpoint
+from penstock.clients.http.endpoint import CONNECT_SECS, Endpoint
 from penstock.clients.rows.key_order import partition_in_order
 from penstock.clients.rows.row_op import row_operation
 from penstock.config import Duration, OnError, TextPattern, Whole
@@ -130,7 +130,7 @@ class WebhookSink(Sink):
     def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
         from pyspark.sql import functions as f
 
-        from penstock.clients.http.sender import RESULT, ROW
+        from penstock.clients.http.sender import MESSAGE, RESULT, ROW
 
         sender = self._sender(ref, self.on_error if keep else self.refusal_action)
         results = self._rows(batch).mapInArrow(sender, RESULT)
@@ -141,7 +141,7 @@ class WebhookSink(Sink):
             written = _sum_results(results.where(f.col(ROW).isNull()).collect(), sender.endpoint, ref)
             if written.refused:
                 letters = results.where(f.col(ROW).isNotNull())
-                keep(letters.select(f.col(ROW).alias("value"), f.col("said").alias("message")))
+                keep(letters.select(f.col(ROW).alias("value"), f.col(MESSAGE)))
             return written
         finally:
             results.unpersist()
@@ -236,6 +236,6 @@ def _sum_results(results: list[Row], endpoint: Endpoint, ref: BatchRef) -> Write
     for result in results:
         if result["failure"] is not None:
             failure: dict[str, Any] = json.loads(result["failure"])
-            text = f"{endpoint.name} {failure['said']} ({failure['rows']:,} rows of `{ref.output}`)"
+            text = f"{endpoint.name} {failure['message']} ({failure['rows']:,} rows of `{ref.output}`)"
             raise ServiceError(failure["code"], text, hint=failure["hint"], retriable=failure["retriable"])
     return WriteResult(sum(result["sent"] for result in results), sum(result["refused"] for result in results))

@@ -112,7 +112,7 @@ def supervise(
         hosted.record.note_end("drained" if stop.is_stopping else "finished")
     except PenstockError as failure:
         hosted.record.note_end("given up" if failure.code == "not-drained" else "failed")
-        failure.passing_rows = [other for other in run.failures if other is not failure]
+        failure.others = [other for other in run.failures if other is not failure]
         raise
     finally:
         hosted.record.write()

@@ -1,4 +1,4 @@
-"""A ClickHouse server, asked over HTTP. The standard library is enough, so executors need nothing else."""
+"""A client for ClickHouse over HTTP, made of the standard library: executors need no package."""
 
 import json
 import socket
@@ -21,14 +21,14 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _REFUSED: Final = frozenset((164, 192, 193, 194, 497, 516))
-"""May only read; unknown user, wrong password, no password, no right, authentication failed."""
+"""Read-only user; unknown user, wrong password, no password, missing right, authentication failed."""
 _NO_DATABASE: Final = 81
 _PASSING: Final = frozenset(
     # timeouts, too many queries or parts, sockets, network, memory, read-only replicas, replicas that are gone, Keeper
     (159, 202, 203, 209, 210, 241, 242, 252, 279, 285, 286, 319, 999)
 )
 _TOO_MUCH: Final = frozenset((158, 159, 160, 241, 307, 396))
-"""More rows than may be read, more time, too slow, more memory, more bytes, a larger answer than it may be."""
+"""Limits on rows, time, speed, memory, bytes and the size of the answer."""
 _ROWS: Final = frozenset(
     # a text that is no number, date, address or word of an Enum; a number too large; a null; a constraint; throwIf
     (6, 26, 27, 38, 41, 69, 70, 72, 117, 131, 190, 321, 349, 376, 395, 407, 469, 675, 676, 691)
@@ -40,11 +40,11 @@ _CONNECT_SECS: Final = 10.0
 
 
 class RequestTooLarge(ServiceError):
-    """What was asked for is too much at a time, for the server or for our patience: less of it may well be answered."""
+    """A request exceeds a limit of the server, or the timeout. A smaller one may succeed."""
 
 
 class _Connection(HTTPConnection):
-    """A connection that is opened soon or not at all, and that others can find."""
+    """A connection with a short timeout for connecting, which `cancel` can find."""
 
     def connect(self) -> None:
         _open_connection(self, super().connect)
@@ -77,19 +77,19 @@ def _open_connection(connection: HTTPConnection, connect: Callable[[], None]) ->
 
 @dataclass(frozen=True, slots=True)
 class ClickHouse:
-    """Where the server answers, as whom to ask, and the database that names belong to."""
+    """A server, the login, and the database that names belong to."""
 
     url: str = "http://localhost:8123"
     user: str = "default"
     password: str = field(default="", repr=False)
     database: str = "default"
     settings: str = "PENSTOCK__CLICKHOUSE_SINK"
-    """What the variables begin with that say all this."""
+    """The prefix of the variables that have these settings, for hints."""
     timeout_secs: float = 300
-    """How long an answer is waited for."""
+    """The timeout of an answer."""
 
     def cancel(self) -> None:
-        """Give up what this process waits for from the server; whoever waits gets an error."""
+        """End all requests of this process to the server; their callers get an error."""
         address = urlsplit(self.url)
         for connection in list(_OPEN):
             sock, port = connection.sock, address.port or connection.default_port
@@ -98,7 +98,7 @@ class ClickHouse:
                     sock.shutdown(socket.SHUT_RDWR)
 
     def ask(self, sql: str, **params: str) -> list[list[Any]]:
-        """The rows that a question has for an answer. `{name:Type}` in it stands for a parameter."""
+        """Return the rows of a query. `{name:Type}` in it is a parameter."""
         said = {f"param_{name}": _escape_parameter(value) for name, value in params.items()}
         answer = self._post({**said, "default_format": "JSONCompact"}, sql.encode())
         rows: list[list[Any]] = json.loads(answer)["data"]
@@ -108,14 +108,15 @@ class ClickHouse:
         self._post(settings, sql.encode())
 
     def insert(self, sql: str, rows: bytes, packing: str | None, settings: Mapping[str, str]) -> None:
-        """Send rows in the format that an INSERT names, packed as HTTP calls it."""
+        """Insert rows in the format that the INSERT names. `packing` is their `Content-Encoding`."""
         headers = {} if packing is None else {"Content-Encoding": packing}
         self._post({**settings, "query": sql}, rows, headers, of_rows=_ROWS)
 
     def batches(self, sql: str, settings: Mapping[str, str] = _NOTHING) -> Iterator[pa.RecordBatch]:
-        """What a question has for an answer in the format ArrowStream; the server has all of it before it begins.
+        """Stream the result of a query in the format ArrowStream.
 
-        So what is too much for it (`TooMuch`) has given nothing yet.
+        The server buffers the whole result first, so a query that exceeds a limit (`RequestTooLarge`) has returned no
+        rows.
         """
         try:
             with self._open({**settings, "wait_end_of_query": "1"}, sql.encode(), _NOTHING) as answer:
@@ -170,7 +171,7 @@ class ClickHouse:
         said = error.read().decode(errors="replace").strip().partition("\n")[0][:600] or str(error.reason)
         if code in _REFUSED or error.code in (401, 403):
             hint = f"see `{self.settings}__USER` and `…__PASSWORD`, and the rights of that user"
-            text = f"ClickHouse at {self.url} does not let `{self.user}` do this: {said}"
+            text = f"ClickHouse at {self.url} refused the user `{self.user}`: {said}"
             return ServiceError("clickhouse-refused", text, hint=hint)
         if code in of_rows:
             return QueryFailed("rows-refused", f"ClickHouse at {self.url} does not take a row: {said}")
@@ -183,7 +184,7 @@ class ClickHouse:
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseSinkServer:
-    """A server that sinks write to, and how they do it unless they say otherwise."""
+    """The server of sinks, with their defaults."""
 
     server: ClickHouse = ClickHouse()
     compression: str = "none"
@@ -193,17 +194,17 @@ class ClickHouseSinkServer:
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseSourceServer:
-    """A server that sources read from, and how many rows make a page."""
+    """The server of sources, and the rows per page."""
 
     server: ClickHouse = ClickHouse(settings="PENSTOCK__CLICKHOUSE_SOURCE")
     page_size: int = 10_000_000
 
 
 def quote_identifier(text: str) -> str:
-    """A name as ClickHouse takes it, whatever is in it."""
+    """Quote an identifier."""
     return "`" + text.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 def _escape_parameter(value: str) -> str:
-    """A parameter is written as in a file of tab-separated values."""
+    """Escape a parameter as in tab-separated values."""
     return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")

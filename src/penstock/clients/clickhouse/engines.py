@@ -1,4 +1,4 @@
-"""What the engine of a table does with rows of one sorting key, by what ClickHouse says of it."""
+"""What table engines do with rows of the same sorting key."""
 
 import re
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ _COLUMN: Final = re.compile(r"`(?:[^`\\]|\\.)+`|\w+")
 
 @dataclass(frozen=True, slots=True)
 class ReplacingEngine:
-    """Of rows with one sorting key the newest counts. Columns are as SQL has them, and empty where there are none."""
+    """An engine that keeps the newest row per sorting key. Columns are quoted as in SQL; empty if there is none."""
 
     version: str = ""
-    """The column that says which one is the newest."""
+    """The column whose highest value is the newest."""
     deleted: str = ""
-    """The column that says whether it is gone."""
+    """The column that marks deleted rows."""
 
 
 def replacing_engine(engine: str) -> ReplacingEngine | None:
-    """What rows of a table replace each other by; None if they do not."""
+    """Return the replacing engine of a table; None if it has another one."""
     found = _REPLACING.match(engine)
     if found is None:
         return None
@@ -28,11 +28,11 @@ def replacing_engine(engine: str) -> ReplacingEngine | None:
 
 
 def key_column(key: str) -> str:
-    """The name of a column, if a part of a sorting key is one."""
+    """Return the name of a column, if this part of a sorting key is a column."""
     return re.sub(r"\\(.)", r"\1", key.strip("`")) if _COLUMN.fullmatch(key) else ""
 
 
 def unwrap_key(sorting_key: str) -> str:
-    """A sorting key of one column, which newer servers write as `(id)` if the table was made so; others as they are."""
+    """Remove the parentheses that newer servers put around a sorting key of one column."""
     inner = sorting_key.strip().removeprefix("(").removesuffix(")")
     return inner if key_column(inner) else sorting_key

@@ -1,10 +1,10 @@
-"""Rows on their way into a table, on executors: Arrow batches in, inserts out.
+"""Inserts from executors: Arrow batches in, inserts out.
 
-An insert has a token, and ClickHouse does nothing twice under one token. Tokens are made of the batch, the partition of
-it, and everything that the partition had up to there. So what is sent again after a crash is the same as before, or it
-is inserted, from the first insert on that differs: nothing is taken for written that was not.
+An insert has a token, and ClickHouse skips a repeated one. A token is a hash of the batch, its partition, and all rows
+of the partition so far. So a replay either sends the same rows, which are skipped, or the first insert that differs and
+all later ones are inserted.
 
-An insert that is refused for the sake of some rows is halved until they are found. The others are written.
+An insert that is refused because of some rows is bisected to find them. The others are written.
 """
 
 import hashlib
@@ -26,11 +26,10 @@ from penstock.clients.clickhouse.types import (
     COLLECTIONS,
     WIDE,
     blank_text,
-    convert_values,
     kind_of,
-    literals,
     target_type,
 )
+from penstock.clients.clickhouse.values import convert_values, literals
 from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed
 from penstock.row_columns import OP
@@ -39,8 +38,8 @@ REPORT: Final = (
     "rows BIGINT, refused BIGINT, letters BINARY, code STRING, message STRING, hint STRING, retriable BOOLEAN, "
     "of_service BOOLEAN"
 )
-"""What a partition says when it is done: how many rows it has written, or why it could not. Before that, rows that were
-refused, if they are to be kept: a stream of Arrow, and in `message` what was said of them."""
+"""The result of a partition: the number of rows written, or the error. Rejected rows come before it, as an Arrow
+stream, with the error of each in `message`."""
 _REPORT_SCHEMA: Final = pa.schema(
     [
         ("rows", pa.int64()),
@@ -56,14 +55,15 @@ _REPORT_SCHEMA: Final = pa.schema(
 _PLACE: Final = "\0place"
 _KEYS_A_DELETE: Final = 1000
 _BYTES_A_DELETE: Final = 200_000
-"""ClickHouse takes statements of up to 256 KiB."""
+"""ClickHouse accepts statements of up to 256 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """How the body of an insert is packed.
+    """The compression of an insert's body.
 
-    Arrow packs columns by itself, which takes half of the time that packing the whole takes; `gzip` it does not know.
+    Arrow compresses single columns, which takes half of the time of compressing the whole body; it does not support
+    `gzip`.
     """
 
     codec: str
@@ -71,11 +71,11 @@ class Compression:
 
     @property
     def encoding(self) -> str | None:
-        """What HTTP is told of it."""
+        """The value of `Content-Encoding`."""
         return "gzip" if self.codec == "gzip" else None
 
     def compress_rows(self, rows: pa.Table) -> bytes:
-        """Rows as Arrow sends them, packed."""
+        """Encode rows as a compressed Arrow stream."""
         if self.codec != "gzip":
             return bytes(encode_arrow(rows, None if self.codec == "none" else self.codec))
         packer = zlib.compressobj(self.level, wbits=31)
@@ -84,16 +84,16 @@ class Compression:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInsert:
-    """Writes the partitions of one batch, which `token` names.
+    """Writes the partitions of one batch, which `token` identifies.
 
-    Rows that are deleted from the table are no rows that were never there. So where there are deletes, a batch is done
-    again as a whole: a token would keep back what an earlier try has inserted, and this one has just deleted.
+    A deleted row differs from one that was never inserted. So a batch with deletes is repeated as a whole, without
+    tokens: they would skip inserts of an earlier attempt whose rows this attempt has just deleted.
     """
 
     server: ClickHouse
     table: str
     names: Sequence[str]
-    """What the columns of the rows are called; Spark itself cannot pass on every name."""
+    """The names of the columns; Spark cannot pass on every name."""
     columns: Mapping[str, ClickHouseColumn]
     key: Sequence[str]
     version: str | None
@@ -141,7 +141,7 @@ class PartitionInsert:
         return last_per_key(chunk, self.key, self.version, as_numbers=wide) if self._newest_only else chunk
 
     def _write_rows(self, rows: pa.Table, seen: "hashlib.blake2b") -> None:
-        """Insert rows, and take those out that are gone."""
+        """Insert rows, and delete those that are marked as deleted."""
         gone = _deleted_mask(rows)
         rows = rows.drop_columns([OP]) if gone is not None else rows
         if self.append_only:
@@ -157,9 +157,9 @@ class PartitionInsert:
         self._delete(leaving)
 
     def _insert_valid(self, chunk: pa.Table, seen: "hashlib.blake2b", refused: RejectedRows) -> int:
-        """Write what can be written of rows that were refused as a whole, and say how many rows that were.
+        """Write the valid rows of a refused insert, and return their number.
 
-        A row that is refused was never there: an older one of its key counts then.
+        A rejected row counts as never inserted, so an older row of its key stays.
         """
         left, written = chunk.append_column(_PLACE, pa.array(np.arange(len(chunk)))), 0
         while len(left):
@@ -175,7 +175,7 @@ class PartitionInsert:
         return written
 
     def _find_unfit(self, rows: pa.Table, before: int) -> dict[int, str]:
-        """What is wrong with rows that the columns of the table do not hold, by their place."""
+        """Return the errors of rows that the columns of the table cannot hold, by row number."""
         gone = _deleted_mask(rows)
         marks = None if gone is None or not self.append_only else gone.combine_chunks()
         staying = rows if gone is None or self.append_only else rows.filter(pc.invert(gone))
@@ -194,7 +194,7 @@ class PartitionInsert:
         return found
 
     def _bisect_insert(self, rows: pa.Table, seen: "hashlib.blake2b", before: int) -> dict[int, str]:
-        """Insert rows in ever smaller parts, and tell what the server says of those that it does not take."""
+        """Insert rows in ever smaller parts, and collect the error of each row that the server refuses."""
 
         def attempt(begin: int, end: int) -> None:
             self._write_rows(rows.slice(begin, end - begin).drop_columns([_PLACE]), seen)
@@ -202,7 +202,7 @@ class PartitionInsert:
         return {rows[_PLACE][place].as_py(): said for place, said in find_failing(len(rows), attempt, before)}
 
     def _older_rows(self, rows: pa.Table, wrong: Mapping[int, str]) -> pa.Table:
-        """The rows that share a key with one that was refused, without those."""
+        """Return the rows that share a key with a rejected row, without the rejected rows."""
         names = [f"k{number}" for number in range(len(self.key))]
         keys = pa.table([*(rows[column] for column in self.key), rows[_PLACE]], names=[*names, _PLACE])
         is_wrong = pc.is_in(keys[_PLACE], pa.array(wrong))
@@ -239,8 +239,8 @@ class PartitionInsert:
         return pa.table({c: self._convert_column(c, rows[c].combine_chunks(), gone) for c in rows.column_names})
 
     def _convert_column(self, column: str, values: pa.Array, gone: pa.Array | None = None) -> pa.Array:
-        """Values as the column takes them. Rows that are gone may be no more than a key: their nulls are taken where
-        nothing depends on them, and the server puts something there."""
+        """Convert values to the type of the column. Deleted rows may have only a key: their nulls are replaced by a
+        default."""
         table_column = self.columns[column]
         kind = kind_of(table_column.type)
         optional = kind.nullable or kind.word in COLLECTIONS or table_column.has_default
@@ -271,7 +271,7 @@ def _deleted_mask(rows: pa.Table) -> pa.ChunkedArray | None:
 
 
 def _portions(keys: Sequence[str]) -> Iterator[list[str]]:
-    """Keys in lists that a statement has room for."""
+    """Split keys into lists that fit into a statement."""
     held: list[str] = []
     size = 0
     for key in keys:

@@ -1,4 +1,4 @@
-"""Rows in tables of a size, and of those the newest of each key."""
+"""Batches of a fixed size, with the newest row of each key."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 
 def chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Rows in tables of so many, the last one aside."""
+    """Combine rows into tables of a fixed size; only the last one may be smaller."""
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -27,7 +27,7 @@ def chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
 
 
 def last_per_key(rows: pa.Table, key: Sequence[str], version: str | None, *, as_numbers: bool = False) -> pa.Table:
-    """The last row of each key, in their order. With versions, maybe texts of numbers, the last one of the highest."""
+    """Return the last row of each key, in order. With versions, the last one of the highest version."""
     if len(key) == 1 and _all_differ(rows[key[0]]):
         return rows
     by_version = None if version is None else _version_order(rows[version], as_numbers=as_numbers)
@@ -41,7 +41,7 @@ def last_per_key(rows: pa.Table, key: Sequence[str], version: str | None, *, as_
 
 
 def _all_differ(values: pa.ChunkedArray) -> bool:
-    """Whether no value comes twice. Numbers mostly rise from row to row, which takes little to see."""
+    """Whether all values differ. Numbers that rise from row to row are recognized quickly."""
     if pa.types.is_integer(values.type) and not values.null_count:
         numbers = values.to_numpy()
         if bool((numbers[1:] > numbers[:-1]).all()):
@@ -50,7 +50,7 @@ def _all_differ(values: pa.ChunkedArray) -> bool:
 
 
 def _version_order(versions: pa.ChunkedArray, *, as_numbers: bool) -> pa.Array:
-    """The places of versions, the lowest first, those without one behind; the last of equals is the last."""
+    """Return the positions of versions, lowest first, nulls last; equal versions stay in order."""
     if as_numbers and pa.types.is_string(versions.type):
         numbers = [inf if text is None else int(text) for text in versions.to_pylist()]
         return pa.array(sorted(range(len(numbers)), key=numbers.__getitem__))

@@ -1,4 +1,4 @@
-"""A table that tells how far a topic of Kafka was copied into ClickHouse."""
+"""A table with the offsets up to which a Kafka topic was copied into ClickHouse."""
 
 from collections.abc import Mapping
 
@@ -6,8 +6,7 @@ from penstock.clients.clickhouse.client import ClickHouse, quote_identifier
 
 
 def next_offsets(server: ClickHouse, said: Mapping[str, str]) -> dict[int, int]:
-    """The offset behind the last record that was copied, by partition; nothing for a topic that the table does not
-    know."""
+    """Return the offset after the last copied record, by partition; none for an unknown topic."""
     partition, offset = quote_identifier(said["partition_column"]), quote_identifier(said["offset_column"])
     found = server.ask(
         f"SELECT toString({partition}), toString(max({offset})) FROM {quote_identifier(said['table_name'])} "

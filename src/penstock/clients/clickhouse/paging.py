@@ -1,8 +1,8 @@
-"""Tables that are read, page by page along their first sorting key.
+"""Reads of tables, page by page along their first sorting key.
 
-Whatever a table has is asked for as a type that Spark has too, so that ClickHouse converts it. Of rows that replace
-each other the newest is read. A page is so many rows, or about a gigabyte. One that is too much for the server all the
-same is asked for in smaller parts; the page itself stays as it was planned.
+Every column is requested with a type that Spark has, so ClickHouse converts it. Of rows that replace each other the
+newest is read. A page has a fixed number of rows, of about a gigabyte at most. A page that exceeds a limit of the
+server is read in smaller parts; the page stays as it was planned.
 """
 
 import re
@@ -42,32 +42,32 @@ _WIDE: Final[Mapping[str, Int256Type]] = {"UInt256": "UINT256", "Int256": "INT25
 _WHOLE: Final = re.compile(r"U?Int\d+")
 _PAGE_BYTES: Final = 2**30
 _GIVEN_UP: Final[Mapping[str, str]] = {"cancel_http_readonly_queries_on_client_close": "1"}
-"""The server is not to go on with what nobody waits for any more."""
+"""The server stops a query when its client is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class PagedTable:
-    """What is read of a table, as SQL of ClickHouse and types of Spark."""
+    """A table as SQL of ClickHouse, and its columns as types of Spark."""
 
     server: ClickHouse
     table: str
     sort_key: str
     key_type: str
     columns: tuple[tuple[str, str, str], ...]
-    """Name, expression, type of Spark."""
+    """Name, expression and Spark type of each column."""
     rows: str
-    """Where rows come from, with `{range}` in it."""
+    """The FROM clause, with `{range}` in it."""
     operation: str
     filter: str | None
     page_size: int
     wide: tuple[tuple[str, Int256Type], ...] = ()
-    """The columns that come as texts of 256-bit numbers."""
+    """Columns that carry 256-bit integers as text."""
     key: tuple[str, ...] = ()
-    """The columns that the table is sorted by; none if they are not all columns, or not all of them are read."""
+    """The sorting key; empty if a part of it is not a column, or is not read."""
     keeps_one: bool = False
     """Whether only the newest row of each sorting key is read."""
     may_set: bool = False
-    """Whether the user may say how a question is treated."""
+    """Whether the user may change settings of a query."""
 
     @property
     def schema(self) -> str:
@@ -77,11 +77,11 @@ class PagedTable:
 
     @property
     def lowest(self) -> int:
-        """The lowest key that there can be."""
+        """The lowest possible key."""
         return 0 if self.key_type.startswith("U") else -(2 ** (_bits(self.key_type) - 1))
 
     def ends(self) -> tuple[int, int] | None:
-        """The first key, and the one behind the last; None for a table without rows."""
+        """Return the first key and the one after the last; None for a table without rows."""
         key = self.sort_key
         found = self.server.ask(
             f"SELECT toString(min({key})), toString(max({key})), count() FROM {quote_identifier(self.table)}"
@@ -90,14 +90,14 @@ class PagedTable:
         return (int(first), int(last) + 1) if int(count) else None
 
     def page_end(self, begin: int, end: int) -> int:
-        """Where a page ends that begins at a key."""
+        """Return the end of the page that begins at a key."""
         return self._key_after(self.page_size, begin, end)
 
     def batches(self, begin: int, end: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows with keys from `begin` up to, and without, `end`.
+        """Read the rows with keys from `begin` to before `end`.
 
-        Where that is too much to be answered at once, half as many rows are asked for, from there on, and again half as
-        many, down to those of one key.
+        If that exceeds a limit of the server, half as many rows are requested from there on, and half again, down to
+        the rows of one key.
         """
         most: int | None = None
         while begin < end:
@@ -117,14 +117,14 @@ class PagedTable:
                 begin = stop
 
     def _key_after(self, rows: int, begin: int, end: int) -> int:
-        """The key behind so many rows, or the end: never inside of a key."""
+        """Return the key after a number of rows, or the end. A page never ends within a key."""
         key, inside = self.sort_key, self._range(begin, end)
         page = f"SELECT {key} AS k FROM {quote_identifier(self.table)} WHERE {inside} ORDER BY {key} LIMIT {rows}"
         ((last, count),) = self.server.ask(f"SELECT toString(max(k)), count() FROM ({page})")
         return int(last) + 1 if int(count) == rows else end
 
     def _smaller_limit(self, most: int | None, begin: int, end: int) -> int:
-        """How many rows to ask for instead of these; 0 if it cannot be fewer."""
+        """Return a smaller number of rows to request; 0 if there is none."""
         if end - begin == 1:
             return 0
         ((count,),) = self.server.ask(
@@ -133,7 +133,7 @@ class PagedTable:
         return min(int(count), most or int(count)) // 2
 
     def check_query(self) -> Self:
-        """The same, once ClickHouse has understood what it will be asked for."""
+        """Check that ClickHouse accepts the query."""
         try:
             self.server.execute(f"{self._select('0')} FORMAT Null")
         except ServiceError as error:
@@ -151,7 +151,8 @@ class PagedTable:
         return f"SELECT {', '.join(chosen)}, {self.operation} AS {quote_identifier(OP)} FROM ({rows}) AS t"
 
     def _range(self, begin: int, end: int) -> str:
-        """Numbers are written as values of the key's type: long ones would be taken for fractions otherwise."""
+        """Return the condition for a range. Numbers are cast to the type of the key: large ones would become floats
+        otherwise."""
         first, last = max(begin, self.lowest), min(end - 1, self.lowest + 2 ** _bits(self.key_type) - 1)
         if first > last:
             return "0"
@@ -162,7 +163,7 @@ class PagedTable:
 def paged_table(
     server: ClickHouse, table: str, columns: Sequence[str], filter: str | None, page_size: int
 ) -> PagedTable:
-    """How a table is read. ServiceError if it is not there, or cannot be read page by page."""
+    """Describe how a table is read. ServiceError if it does not exist, or cannot be paged."""
     place = {"database": server.database, "table": table}
     found = server.ask(
         "SELECT engine_full, sorting_key, ifNull(total_rows, 0), getSetting('readonly') FROM system.tables "
@@ -213,16 +214,16 @@ def paged_table(
 
 
 def _rows_of_a_page(sizes: Mapping[str, int], chosen: Sequence[str], rows: int, most: int) -> int:
-    """So many at most that a page is not much more than a gigabyte, by what the columns of the table take on average.
+    """Return the most rows for a page of about a gigabyte, by the average size of the columns.
 
-    A table so small that its parts have no files for columns has no sizes of them either.
+    A table without files per column, because it is small, has no such sizes.
     """
     read = sum(sizes[column] for column in chosen)
     return max(1, min(most, _PAGE_BYTES * rows // read)) if read else most
 
 
 def _newest_rows(table: str, columns: str, replaced: ReplacingEngine | None, keys: Sequence[str]) -> tuple[str, str]:
-    """The rows of a table, the newest of each key, and the operation that each of them is."""
+    """Return the SQL for the newest row of each key, with its operation."""
     all_of_them = f"SELECT {columns} FROM {quote_identifier(table)} WHERE {{range}}"
     if replaced is None:
         return all_of_them, "'i'"
@@ -239,7 +240,7 @@ def _bits(key_type: str) -> int:
 
 
 def _wire_types(kind: Kind) -> tuple[str, str]:
-    """The type to ask for, and the one of Spark that it arrives as."""
+    """Return the type to request, and the Spark type in which it arrives."""
     match kind.word:
         case "Array":
             ((wire, spark),) = map(_wire_types, kind.inner)

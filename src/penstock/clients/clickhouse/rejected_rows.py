@@ -1,4 +1,4 @@
-"""Rows that a table does not take: found by halving, and handed to the driver."""
+"""Rows that a table refuses: found by bisection, and returned to the driver."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ import pyarrow as pa
 from penstock.errors import QueryFailed
 
 _MOST: Final = 100
-"""More rows than this are not looked for in a partition: then it is not the rows that are wrong."""
+"""With more failing rows than this in a partition, the rows are not the cause."""
 AT_FAULT: Final = frozenset(("field-mismatch", "rows-refused"))
-"""Codes of errors that are about rows."""
+"""Codes of errors that are caused by rows."""
 
 
 @dataclass(slots=True)
 class RejectedRows:
-    """Rows of a partition that were refused, each with what was said of it."""
+    """Rejected rows of a partition, each with its error."""
 
     count: int = 0
     _rows: list[tuple[pa.Table, str]] = field(default_factory=list)
@@ -32,7 +32,7 @@ class RejectedRows:
 
 
 def unpack_rejected(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows that were refused, each with what was said of it in a last column; made of `letters` and `message`."""
+    """Return rejected rows with their errors in a last column; made of `letters` and `message`."""
     for batch in batches:
         for letters, said in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             with pa.ipc.open_stream(letters) as packed:
@@ -41,9 +41,9 @@ def unpack_rejected(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def find_failing(count: int, attempt: Callable[[int, int], None], before: int) -> Iterator[tuple[int, str]]:
-    """The places of rows that fail alone, with what is said of them. `attempt` does those from one place to another.
+    """Return the positions of rows that fail alone, with their errors. `attempt` writes a range of rows.
 
-    It gives up where, with those found before, there are too many.
+    It stops if there are too many, including those found before.
     """
     spans = [(0, count)] if count else []
     while spans:
@@ -65,7 +65,7 @@ def find_failing(count: int, attempt: Callable[[int, int], None], before: int) -
 
 
 def encode_arrow(rows: pa.Table, codec: str | None = None) -> pa.Buffer:
-    """Rows as Arrow sends them, with columns that are packed or not."""
+    """Encode rows as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
         writer.write_table(rows)

@@ -1,4 +1,4 @@
-"""A table as a data source of Spark, whose checkpoint knows up to which key it was read."""
+"""A table as a data source of Spark, whose offset is a key."""
 # ruff: noqa: N802 - the names are Spark's
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 _PARTS: Final = 4
-"""Into how many ranges of keys a page is cut, to be read side by side."""
+"""The number of ranges of a page that are read in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What Spark reads of a table: from one position to another, if they are given, else from the first key on."""
+    """A table as Spark reads it: between two positions if they are given, else from the first key on."""
 
     reading: PagedTable
     start_at: int | None = None
@@ -32,7 +32,7 @@ class Table:
 
     @property
     def first(self) -> int:
-        """Rows may yet come to a table without any, so it begins at the lowest key that there can be."""
+        """A table without rows may get any later, so it begins at the lowest possible key."""
         if self.start_at is not None:
             return self.start_at
         ends = self.reading.ends()
@@ -50,13 +50,13 @@ class Table:
 
 
 def split_range(begin: int, end: int) -> list[tuple[int, int]]:
-    """A range of keys as a few smaller ones."""
+    """Split a range of keys."""
     parts = max(1, min(_PARTS, end - begin))
     return list(pairwise(begin + (end - begin) * part // parts for part in range(parts + 1)))
 
 
 def data_source(label: str, table: Table) -> type[DataSource]:
-    """A class that Spark knows the table by. What it needs is in it, and not in options, which Spark writes down."""
+    """Return the class of a data source. Its settings are in the class, because Spark writes options into plans."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -77,7 +77,7 @@ def data_source(label: str, table: Table) -> type[DataSource]:
                 yield from table.reading.batches(partition.begin, partition.end, arrow)
 
     class Pages(Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
-        """Page after page, up to the last key that is there when the reader begins."""
+        """Reads page after page, up to the last key that there is at the start."""
 
         end: int | None = None
 

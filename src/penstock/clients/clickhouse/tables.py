@@ -1,4 +1,4 @@
-"""Tables that sinks write to: made or taken as they are, and the batches that were written."""
+"""Tables of sinks, and the ledger of batches."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,21 +19,21 @@ DELETED: Final = "is_deleted"
 INSERTED: Final = "insert_time"
 LEDGER: Final = "penstock_batches"
 _WINDOW: Final = 10_000
-"""How many inserts back a table that is made here knows what it has."""
+"""How many recent inserts a new table deduplicates."""
 _DAYS: Final = 30
 SETTINGS: Final[Mapping[str, str]] = {"async_insert": "0"}
-"""An insert is done when the server says so."""
+"""An insert is complete when the server answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseColumn:
-    """A column of a table that is there."""
+    """A column of an existing table."""
 
     name: str
     type: str
     has_default: bool = False
     decides: bool = False
-    """Whether it is part of what rows replace each other by, or says which one is the newest."""
+    """Whether the column is part of the sorting key, or the version."""
 
 
 SchemaChange: TypeAlias = Literal["fail", "evolve", "ignore"]
@@ -41,7 +41,7 @@ SchemaChange: TypeAlias = Literal["fail", "evolve", "ignore"]
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """What a sink asks of its table."""
+    """The table that a sink needs."""
 
     table: str
     rows: pa.Schema
@@ -50,20 +50,20 @@ class TableRequest:
     append_only: bool
     override: Mapping[str, str]
     wide: Mapping[str, str] = set_field(default_factory=dict)
-    """The columns that are texts of 256-bit numbers, and the types of these."""
+    """Columns that carry 256-bit integers as text, with their types."""
     schema_change: SchemaChange = "ignore"
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedTable:
-    """A table that is there, and the columns of rows that are written into it: each fits."""
+    """An existing table, and the columns of rows that are written into it."""
 
     columns: Mapping[str, ClickHouseColumn]
     written: frozenset[str]
 
 
 def prepare_table(server: ClickHouse, wanted: TableRequest, *, create: bool) -> PreparedTable:
-    """The table, which is made if it is not there."""
+    """Check the table, and create it if it does not exist."""
     _check_names(wanted)
     columns = _columns(server, wanted.table)
     if not columns and create:
@@ -90,7 +90,7 @@ def check_columns(
     *,
     create: bool,
 ) -> None:
-    """Refuse a table that lacks what rows of these columns need, and is not to be changed. Types are not compared."""
+    """Refuse a table that lacks needed columns and may not be changed. Types are not compared."""
     columns = _columns(server, table)
     if not columns and not create:
         text = f"there is no table `{table}` in the database `{server.database}`"
@@ -127,8 +127,10 @@ def _check_names(wanted: TableRequest) -> None:
 
 
 def _sink_filled_columns(wanted: TableRequest, columns: Mapping[str, ClickHouseColumn]) -> frozenset[str]:
-    """The columns of rows that are filled here, or by the table, whatever rows have. Tables made here have them, so
-    rows that are read from such a one have them too."""
+    """Return the columns of rows that the sink or the table fills itself.
+
+    Tables created here have such columns, so rows that are read from one have them too.
+    """
     if not wanted.append_only:
         return frozenset()
     by_table = INSERTED not in (*wanted.key, wanted.version) and INSERTED in columns and columns[INSERTED].has_default
@@ -141,7 +143,7 @@ def _sink_filled_columns(wanted: TableRequest, columns: Mapping[str, ClickHouseC
 def _change_table(
     server: ClickHouse, wanted: TableRequest, missing: Sequence[pa.Field], columns: dict[str, ClickHouseColumn]
 ) -> dict[str, ClickHouseColumn]:
-    """The columns of a table that lacks some, as it is wanted."""
+    """Add the missing columns to a table, ignore them or refuse them, as the sink is configured."""
     names = [field.name for field in missing]
     needed = any(column in (*wanted.key, wanted.version) for column in names)
     if wanted.schema_change == "ignore" and not needed:
@@ -212,7 +214,7 @@ def _check_types(table: str, rows: Iterable[pa.Field], columns: Mapping[str, Cli
 
 
 def open_ledger(server: ClickHouse, *, create: bool) -> bool:
-    """Whether batches are noted: the table for that is there, or is made now."""
+    """Whether there is a ledger; it is created if it may be."""
     if _columns(server, LEDGER):
         return True
     if create:
@@ -225,7 +227,7 @@ def open_ledger(server: ClickHouse, *, create: bool) -> bool:
 
 
 def is_written(server: ClickHouse, ref: BatchRef) -> bool:
-    """Whether a batch is in the table already. One of the same number from other input is refused."""
+    """Whether the ledger has a batch. One of the same number with other offsets is an error."""
     found = server.ask(
         f"SELECT offsets FROM {LEDGER} WHERE checkpoint_id = {{checkpoint:String}} AND output = {{output:String}} "
         "AND batch_id = {batch:Int64}",
@@ -250,6 +252,6 @@ def record_batch(server: ClickHouse, ref: BatchRef) -> None:
 
 
 def delete_sql(table: str, key: Sequence[str], keys: Iterable[str]) -> str:
-    """Take rows away by their keys, which are written as tuples of literals."""
+    """Return a DELETE by keys, which are tuples of literals."""
     columns = ", ".join(map(quote_identifier, key))
     return f"ALTER TABLE {quote_identifier(table)} DELETE WHERE ({columns}) IN ({', '.join(keys)})"

@@ -1,4 +1,4 @@
-"""Dead letters in topics of Kafka: key and value as they were, everything else in headers."""
+"""Dead letters in Kafka topics: key and value of the record are kept, everything else is in headers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from penstock.clients.dead_letters.model import FIELDS, HEADER, OWNER, WITHHELD,
 from penstock.clients.files.parquet import decode_text
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.kafka.record_reader import read_records
 
 
 def read_from_topics(cluster: KafkaCluster, names: Iterable[str]) -> Iterator[DeadLetter]:
-    """The dead letters of topics for errors that are there, in order."""
+    """Read the dead letters of those of the topics that exist, in order."""
     admin = KafkaAdmin(cluster)
     there = admin.topics().keys() & set(names)
     ids = {name: state.id for name, state in admin.describe_topics(there).items()}
-    return (_parse_message(message, ids.get(message.topic())) for message in admin.records(there))
+    return (_parse_message(message, ids.get(message.topic())) for message in read_records(admin, there))
 
 
 def _parse_message(message: Any, topic_id: str | None) -> DeadLetter:
@@ -26,7 +27,7 @@ def _parse_message(message: Any, topic_id: str | None) -> DeadLetter:
 
 
 def _about(message: Any) -> dict[str, Any]:
-    """What its headers say. Those of the dead letter stand first: others of the same names are the record's own."""
+    """Parse the headers. Those of the dead letter come first: later ones of the same name belong to the record."""
     headers = {
         name.removeprefix(HEADER): value.decode(errors="replace")
         for name, value in reversed(message.headers() or ())

@@ -36,7 +36,7 @@ _UNREAD: Final = r"(?s)^(.*? cannot (?:be read|take part): )(.*)$"
 
 
 def mask_text(text: str) -> str:
-    """What went wrong, without the values that it quotes. Of Spark's texts, the name of the error stays."""
+    """Remove quoted values from an error. Of Spark's texts, the name of the error is kept."""
     if (answer := mask_answer(text)) is not None:
         return answer
     if (found := re.match(NAMED, text)) is not None:
@@ -47,7 +47,7 @@ def mask_text(text: str) -> str:
 
 
 def mask_reason(code: str, text: str, reasons: Mapping[str, str] = FAULTS) -> str:
-    """Why a record cannot be used, without values. Of our own reasons, which field does not fit stays."""
+    """Remove values from the reason of a dead letter. Of our own reasons, the field is kept."""
     if code not in reasons:
         covered = mask_text(text)
         is_known = code not in ABOUT_ROWS or WITHHELD_TEXT in covered or re.match(OWN_WORDS, text)
@@ -58,7 +58,7 @@ def mask_reason(code: str, text: str, reasons: Mapping[str, str] = FAULTS) -> st
 
 
 def mask_dead_letter(letter: DeadLetter, names: Collection[str]) -> DeadLetter:
-    """A dead letter as it may be shown; `names` are the columns that are covered, folded."""
+    """Mask a dead letter; `names` are the masked columns, case-folded."""
     if not names or letter.about.get(WITHHELD) is not None:
         return letter
     value = mask_value(letter.value, names)
@@ -68,7 +68,7 @@ def mask_dead_letter(letter: DeadLetter, names: Collection[str]) -> DeadLetter:
 
 
 def mask_value(value: bytes | None, names: Collection[str]) -> str | None:
-    """A record that is a JSON object, without the values of some fields at any depth; None if it is none."""
+    """Mask fields of a JSON object at any depth; None if the text is not an object."""
     try:
         found = json.loads((value or b"").decode())
     except ValueError:

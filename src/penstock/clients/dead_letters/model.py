@@ -1,4 +1,4 @@
-"""Dead letters: rows and records that could not be used, as they are kept."""
+"""Dead letters: rows and records that could not be processed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from penstock.clients.files import parquet
 from penstock.clients.files.formats import FORMATS, files_under
 
 HEADER: Final = "penstock."
-"""What our headers of a record in a topic for errors begin with."""
+"""The prefix of our headers in dead-letter topics."""
 FIELDS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "code", "message", "node", "time")
 OWNER: Final = "owner"
-"""The project or pipeline, and its environment, of which a dead letter is. Those that were kept before tell nothing."""
+"""The project or pipeline, with its environment, that wrote a dead letter. Older ones do not have it."""
 WITHHELD: Final = "withheld"
-"""What a dead letter without its record says: how that is found again where it came from."""
+"""How to find the record of a dead letter that is stored without it."""
 REFUSED: Final = "row-refused"
 RULE_FAILED: Final = "rule-failed"
 UNREAD: Final = "file-unreadable"
 GONE: Final = "records-gone"
 _MOST: Final = 1_000_000
 DeadLetterKey: TypeAlias = tuple[str, str, int]
-"""Where a dead letter stands: a topic for errors, a part of it, and a place in that."""
+"""The position of a dead letter: topic, partition and offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """What is known of a record. It is kept in a topic for errors, in a part of it and at a place in that part.
+    """A record that could not be processed, as it is kept in a dead-letter topic.
 
     A part is a partition, or the directory of a batch.
     """
@@ -40,7 +40,7 @@ class DeadLetter:
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
     topic_id: str | None = None
-    """What tells the topic that keeps it from another one of its name; directories have none."""
+    """The id of the topic that keeps it; directories have none."""
 
     @property
     def at(self) -> DeadLetterKey:
@@ -48,7 +48,7 @@ class DeadLetter:
 
     @property
     def node(self) -> str:
-        """Who could not use it."""
+        """The node that could not process it."""
         return str(self.about["node"])
 
     @property
@@ -57,13 +57,12 @@ class DeadLetter:
 
     @property
     def kind(self) -> str:
-        """Its code, and whether it holds a record where others of this code hold a row as it was to be written."""
+        """Its code, and whether it holds a record where others of this code hold an output row."""
         return f"{self.code} record" if self.code == RULE_FAILED and self.about["offset"] is not None else self.code
 
     @property
     def origin(self) -> tuple[object, ...]:
-        """The identity of the record that a dead letter is about. A recreated topic has another one at the offset,
-        with another time."""
+        """The identity of the record. After a topic is created again, the same offset has another time."""
         known = self.about["offset"] is not None
         where = (
             self.about["topic"],
@@ -75,7 +74,7 @@ class DeadLetter:
 
     @property
     def record(self) -> str:
-        """Where its record stood: topic, partition and offset, or file and line."""
+        """The position of the record: topic, partition and offset, or file and line."""
         topic, partition, offset = (self.about[name] for name in ("topic", "partition", "offset"))
         if offset is None:
             return str(topic or "")
@@ -90,10 +89,10 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """How far the dead letters of a node in a topic for errors were delivered again, or discarded.
+    """How far the dead letters of a node in a topic were replayed or discarded.
 
-    By its parts: those of all kinds, and those of single kinds, some of which cannot be delivered and wait meanwhile.
-    The places are those of the topic with this id; what was noted without one is believed.
+    Offsets by part: those of all kinds, and those of single kinds, because some may have to wait. They belong to the
+    topic with this id; progress without an id is taken as it is.
     """
 
     parts: Mapping[str, int]
@@ -101,12 +100,12 @@ class ReplayProgress:
     topic_id: str | None = None
 
     def limit_to_topic(self, topic_id: str | None) -> "ReplayProgress":
-        """What this says of the topic with that id: nothing, if it was made anew."""
+        """Return the progress for the topic with this id: none, if the topic was created again."""
         is_other = None not in (topic_id, self.topic_id) and topic_id != self.topic_id
         return ReplayProgress({}, {}, topic_id) if is_other else self
 
     def merge(self, other: "ReplayProgress") -> "ReplayProgress":
-        """What either says of one topic; of one that was made anew, what this says."""
+        """Combine two progresses of one topic; of a topic that was created again, this one."""
         also = other.limit_to_topic(self.topic_id)
         kinds = {
             kind: _highest_places(self.kinds.get(kind, {}), also.kinds.get(kind, {}))
@@ -118,7 +117,7 @@ class ReplayProgress:
         return place < max(self.parts.get(part, 0), self.kinds.get(kind, {}).get(part, 0))
 
     def add_dead_letters(self, letters: Iterable[DeadLetter]) -> "ReplayProgress":
-        """Add dead letters, which are in order: none of their kinds is missing before the last of them."""
+        """Add dead letters that are in order: no earlier one of their kinds is missing."""
         some = list(letters)
         topic_id = next((letter.topic_id for letter in some), None)
         known = self.limit_to_topic(topic_id)
@@ -133,11 +132,11 @@ NOTHING: Final = ReplayProgress({}, {})
 
 @dataclass(frozen=True, slots=True)
 class PendingDeadLetters:
-    """Dead letters that wait, in order. Each iteration reads them again: they may not fit into memory."""
+    """Dead letters that wait for a replay, in order. Each iteration reads them again: they may not fit into memory."""
 
     read: Callable[[], Iterable[DeadLetter]]
     nodes: Mapping[DeadLetterKey, str]
-    """Who could not use them, by where they stand."""
+    """Nodes that could not process them, by position."""
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -152,9 +151,9 @@ class PendingDeadLetters:
 def outstanding_dead_letters(
     letters: Iterable[DeadLetter], delivered: Mapping[tuple[str, str], ReplayProgress]
 ) -> dict[DeadLetterKey, str]:
-    """The dead letters that were not replayed; each record once, by the newest dead letter about it.
+    """Return the dead letters that were not replayed, one per record: the newest about it.
 
-    A dead letter that was replayed covers older ones about the same record.
+    A replayed dead letter covers older ones about the same record.
     """
     newest = {(x.origin, x.part): (x.kind, x.place, x.topic_id) for x in letters}
     found: dict[tuple[object, ...], tuple[DeadLetterKey, str]] = {}
@@ -166,7 +165,7 @@ def outstanding_dead_letters(
 
 
 def read_from_directories(topics: Path, names: Iterable[str]) -> Iterator[DeadLetter]:
-    """The dead letters of embedded topics for errors, in order."""
+    """Read the dead letters of topics in directories, in order."""
     for name in sorted(names):
         for folder in sorted((topics / name).glob("*-*")):
             rows = parquet.first_rows(sorted(files_under(folder, FORMATS["parquet"])), _MOST, ("key", "value"))
@@ -180,7 +179,7 @@ def _highest_places(one: Mapping[str, int], other: Mapping[str, int]) -> dict[st
 
 
 def _parse_time(text: str | None) -> object:
-    """A time, however it is written."""
+    """Parse a time in any of the formats that were written."""
     try:
         return None if text is None else datetime.fromisoformat(text)
     except ValueError:

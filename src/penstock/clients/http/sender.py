@@ -1,36 +1,40 @@
-"""The rows of a task, sent as requests from the executor that has them.
+"""Rows of a Spark task as requests to an endpoint, sent by the executor that has them.
 
-Rows come as JSON texts, and requests are made of them by Arrow. Several requests are under way at a time. Where rows
-have keys, one with a key that is under way waits: rows of a key arrive in the order in which they came.
+Rows come as JSON texts, and Arrow makes request bodies of them. Several requests are in flight at a time. A request
+waits for earlier ones that have a key in common with it, so rows of one key arrive in their order.
 """
 
 import hashlib
 import json
 import sys
-import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.clients.http.request import Endpoint, EndpointConnection, Failure, send_with_retry
+from penstock.clients.http.endpoint import Endpoint, Failure, Response
+from penstock.clients.http.pool import Outcome, RequestPool
 from penstock.clients.masked_answers import mask_in_worker
 
-_TOLD: Final = 5
-"""How many requests that were skipped a task tells Spark's log of."""
+_LOGGED: Final = 5
+"""How many skipped requests a task writes to Spark's log."""
 OnRefusal = Literal["stop", "skip", "dead_letter"]
 ROW: Final = "row"
 KEY: Final = "key"
-RESULT: Final = "row string, said string, sent bigint, refused bigint, requests bigint, retries bigint, failure string"
-"""Rows that were refused, if they are to be kept; and at the end one line that says how it went."""
+MESSAGE: Final = "message"
+RESULT: Final = (
+    "row string, message string, sent bigint, refused bigint, requests bigint, retries bigint, failure string"
+)
+"""What a task returns: rows that become dead letters, and at the end one row with its tally."""
 _SCHEMA: Final = pa.schema(
     [
         (ROW, pa.string()),
-        ("said", pa.string()),
+        (MESSAGE, pa.string()),
         *((name, pa.int64()) for name in ("sent", "refused", "requests", "retries")),
         ("failure", pa.string()),
     ]
@@ -39,7 +43,7 @@ _SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A body, the rows that it was made of, and their keys, where they have some."""
+    """A body, the rows in it, and hashes of their keys, if there is a key."""
 
     number: int
     body: bytes
@@ -49,7 +53,7 @@ class Request:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the requests of a task."""
+    """The results of the requests of a task, counted. `failure` is the first one that ends the task, as JSON."""
 
     sent: int = 0
     refused: int = 0
@@ -60,14 +64,14 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends the rows of one task of a batch. `batch` says which batch of which output it is."""
+    """Sends the rows of one task. `batch` identifies the batch and its output."""
 
     endpoint: Endpoint
     batch: str
     rows_per_request: int
     in_flight: int
     single: bool
-    """Whether a request is one row, and not a list of them."""
+    """Whether a body is one row, and not a list."""
     on_refusal: OnRefusal
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -82,7 +86,7 @@ class Sender:
         yield _batch([{**asdict(flight.tally)}])
 
     def requests(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Request]:
-        """Rows in their order, as many as a request takes; the last one may have fewer."""
+        """Cut rows into requests, in their order. Only the last request may have fewer rows than the others."""
         rows, keys, number = pa.array([], pa.string()), np.array([], dtype=np.int64), 0
         for batch in batches:
             rows = pa.concat_arrays([rows, batch.column(ROW)])
@@ -108,7 +112,7 @@ class Sender:
             yield Request(number + place, body, rows[start:end], frozenset(keys[start:end].tolist()))
 
     def can_skip(self, failure: Failure) -> bool:
-        """Whether rows may be left out. What may pass is no reason to keep a row, but it is one to skip it."""
+        """Whether a batch goes on without these rows. What may pass is skipped, but is no dead letter."""
         match self.on_refusal:
             case "skip":
                 return failure.answered
@@ -117,80 +121,62 @@ class Sender:
             case "stop":
                 return False
 
-    def idempotency_key(self, request: Request, partition: int) -> str:
-        """The same for a batch that is done again with the same rows in the same order, and for nothing else."""
+    def headers(self, request: Request, partition: int) -> dict[str, str]:
+        """Return the idempotency key: the same only for a replay of the batch with the same rows in the same order."""
         about = f"{self.batch}\n{partition}\n{request.number}\n".encode()
-        return hashlib.sha256(about + request.body).hexdigest()[:32]
+        return {"Idempotency-Key": hashlib.sha256(about + request.body).hexdigest()[:32]}
 
 
 class _InFlightRequests:
-    """The requests of one task that are under way, and what became of the others."""
+    """The requests of one task that have not been answered yet, and the tally of the others."""
 
     def __init__(self, sender: Sender, partition: int) -> None:
         self.tally = Tally()
         self._sender = sender
         self._partition = partition
-        self._pool = ThreadPoolExecutor(sender.in_flight, thread_name_prefix="penstock-request")
-        self._batch_progress: dict[Future[tuple[Failure | None, int]], Request] = {}
-        self._ended = threading.Event()
-        self._own = threading.local()
-        self._lines: list[EndpointConnection] = []
+        retries_answers = sender.on_refusal != "skip"
+        self._pool = RequestPool(sender.endpoint, sender.in_flight, retries_answers=retries_answers)
+        self._pending: dict[Future[Outcome], Request] = {}
 
     def send_all(self, requests: Iterable[Request]) -> Iterator[pa.RecordBatch]:
-        """Send everything, or up to the first failure; rows that are to be kept come back."""
+        """Send all requests, or up to the first failure; yield the rows that become dead letters."""
         for request in requests:
             while self._must_wait(request) and self.tally.failure is None:
                 yield from self._collect_finished()
             if self.tally.failure is not None:
                 return
-            self._batch_progress[self._pool.submit(self._send, request)] = request
-        while self._batch_progress and self.tally.failure is None:
+            headers = partial(self._sender.headers, request, self._partition)
+            self._pending[self._pool.submit(request.body, headers)] = request
+        while self._pending and self.tally.failure is None:
             yield from self._collect_finished()
 
     def close(self) -> None:
-        """What is still under way after a failure is let go: the batch is done again."""
-        self._ended.set()
-        for line in list(self._lines) if self._batch_progress else ():
-            line.abort()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        for line in self._lines:
-            line.close()
+        """Give up what is still pending after a failure: the batch will be sent again."""
+        self._pool.close(abort=bool(self._pending))
 
     def _must_wait(self, request: Request) -> bool:
-        if len(self._batch_progress) >= self._sender.in_flight:
+        if len(self._pending) >= self._sender.in_flight:
             return True
-        return any(not request.keys.isdisjoint(other.keys) for other in self._batch_progress.values())
-
-    def _send(self, request: Request) -> tuple[Failure | None, int]:
-        line = getattr(self._own, "line", None)
-        if line is None:
-            line = self._own.line = EndpointConnection(self._sender.endpoint)
-            self._lines.append(line)
-            if self._ended.is_set():
-                line.abort()
-        headers = {"Idempotency-Key": self._sender.idempotency_key(request, self._partition)}
-        patient = self._sender.on_refusal != "skip"
-        return send_with_retry(line, request.body, headers, self._ended, patient=patient)
+        return any(not request.keys.isdisjoint(other.keys) for other in self._pending.values())
 
     def _collect_finished(self) -> Iterator[pa.RecordBatch]:
-        """Wait for a request or more, and note what became of it."""
-        done, _ = wait(self._batch_progress, return_when=FIRST_COMPLETED)
+        """Wait until at least one request is done, and count it."""
+        done, _ = wait(self._pending, return_when=FIRST_COMPLETED)
         for future in done:
-            request = self._batch_progress.pop(future)
-            failure, retries = future.result()
-            tally, count = self.tally, len(request.rows)
+            request, outcome = self._pending.pop(future), future.result()
+            tally, count, failure = self.tally, len(request.rows), outcome.result
             tally.requests += 1
-            tally.retries += retries
-            if failure is None:
+            tally.retries += outcome.retries
+            if isinstance(failure, Response):
                 tally.sent += count
             elif self._sender.can_skip(failure):
                 tally.refused += count
-                said = f"{self._sender.endpoint.name} {failure.said}"
+                message = f"{self._sender.endpoint.name} {failure.message}"
                 if self._sender.on_refusal == "dead_letter":
-                    yield _batch([{ROW: row, "said": said} for row in request.rows.to_pylist()])
-                elif tally.refused <= _TOLD * count:
-                    told = mask_in_worker(said)
-                    sys.stderr.write(f"skipping failed webhook delivery: {told} ({count} rows)\n")
+                    yield _batch([{ROW: row, MESSAGE: message} for row in request.rows.to_pylist()])
+                elif tally.refused <= _LOGGED * count:
+                    text = mask_in_worker(message)
+                    sys.stderr.write(f"skipping failed webhook delivery: {text} ({count} rows)\n")
             elif tally.failure is None:
                 tally.failure = json.dumps({**asdict(failure), "rows": count})
 

@@ -1,17 +1,14 @@
-"""What is asked of a Kafka cluster beside reading and writing: its topics, their settings, positions of groups."""
+"""Topics of a Kafka cluster, their settings and offsets, and the offsets that consumer groups have committed."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.clients.http.poll import wait_until
 from penstock.clients.kafka.admin_client import SECONDS, KafkaConversation, gather_results, reason_of
 from penstock.clients.kafka.connection import KafkaCluster
-from penstock.errors import ServiceError
+from penstock.clients.retry import wait_until
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
@@ -19,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """A topic as the broker has it. `config` are the settings that somebody chose.
+    """A topic on a broker. `config` has the settings of the topic itself, without defaults.
 
-    `id` tells it from another one of the same name; brokers before Kafka 2.8, and some others, give none.
+    `id` differs for a topic that was deleted and created again; brokers before Kafka 2.8, and some others, have none.
     """
 
     partitions: int
@@ -31,18 +28,18 @@ class TopicState:
 
 
 class KafkaAdmin:
-    """Asks one cluster. Whatever goes wrong is a ServiceError that names the servers."""
+    """Reads and changes topics and groups of one cluster. Every failure is a ServiceError that names the servers."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster = cluster
-        self._with = KafkaConversation(cluster)
-        self._client = self._with.admin
+        self.conversation = KafkaConversation(cluster)
+        self._client = self.conversation.admin
         self._members: dict[str, Consumer] = {}
 
     def topics(self) -> dict[str, TopicState]:
-        """Every topic, without its settings."""
-        said = "cannot be asked for its topics"
-        listed = self._with.ask_with_retry(lambda: self._client.list_topics(timeout=1), said).topics
+        """Return every topic, without its settings."""
+        said = "cannot list its topics"
+        listed = self.conversation.ask_with_retry(lambda: self._client.list_topics(timeout=1), said).topics
         return {
             name: TopicState(len(topic.partitions), _replication(topic))
             for name, topic in listed.items()
@@ -50,7 +47,7 @@ class KafkaAdmin:
         }
 
     def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicState]:
-        """These topics, with their ids and without their settings, as far as they are there."""
+        """Return those of the topics that exist, with their ids and without their settings."""
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
         names = sorted({*topics})
@@ -65,10 +62,10 @@ class KafkaAdmin:
                         raise
             return found
 
-        return self._with.ask_with_retry(ask, f"cannot describe {_quote_names(names)}") if names else {}
+        return self.conversation.ask_with_retry(ask, f"cannot describe {_quote_names(names)}") if names else {}
 
     def chosen_config(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The settings of topics that are not the broker's own."""
+        """Return the settings that topics do not have from their broker."""
         from confluent_kafka.admin import ConfigSource
 
         chosen = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
@@ -78,7 +75,7 @@ class KafkaAdmin:
         }
 
     def setting(self, topic: str, name: str) -> str | None:
-        """A setting of a topic, whoever it is from."""
+        """Return a setting of a topic, its own or the broker's."""
         entry = self._config([topic])[topic].get(name)
         return None if entry is None or entry.value is None else str(entry.value)
 
@@ -88,14 +85,14 @@ class KafkaAdmin:
         if not topics:
             return {}
         asked = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
-        found = self._with.ask_with_retry(
+        found = self.conversation.ask_with_retry(
             lambda: gather_results(self._client.describe_configs(asked, request_timeout=SECONDS)),
-            f"cannot tell the settings of {_quote_names(topics)}",
+            f"cannot list the settings of {_quote_names(topics)}",
         )
         return {resource.name: config for resource, config in found.items()}
 
     def create(self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
-        """Make a topic, and wait until it can be used. One that somebody else made in the meantime will do."""
+        """Create a topic, and wait until it is visible. It may exist already."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import NewTopic
 
@@ -105,12 +102,12 @@ class KafkaAdmin:
             future.result()
         except KafkaException as error:
             if reason_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise self._with.service_error(f"did not make the topic `{name}`", error) from error
+                raise self.conversation.service_error(f"did not create the topic `{name}`", error) from error
         wait_until(lambda: name in self.topics(), SECONDS)
 
     def empty(self, name: str) -> None:
-        """Delete all records of a topic, and keep the topic. Where it only compacts, the broker refuses that: then the
-        topic is made anew with the partitions and the settings that it has."""
+        """Delete all records of a topic. The broker refuses that for a topic that is only compacted: such a topic is
+        deleted and created again with its partitions and settings."""
         from confluent_kafka import KafkaError, KafkaException
 
         ends = {place: end for place, end in self.ends([name]).items() if end > 0}
@@ -119,7 +116,7 @@ class KafkaAdmin:
                 future.result()
         except KafkaException as error:
             if reason_of(error).code() != KafkaError.POLICY_VIOLATION:
-                raise self._with.service_error(f"did not delete the records of `{name}`", error) from error
+                raise self.conversation.service_error(f"did not delete the records of `{name}`", error) from error
             self._recreate_topic(name)
 
     def _deletions(self, ends: Mapping[tuple[str, int], int]) -> list[Any]:
@@ -129,7 +126,7 @@ class KafkaAdmin:
         return list(self._client.delete_records(places, request_timeout=SECONDS).values()) if places else []
 
     def _recreate_topic(self, name: str) -> None:
-        """Delete a topic and create it as it was."""
+        """Delete a topic, and create it again with its partitions and settings."""
         state, config = self.topics()[name], self.chosen_config([name])[name]
         self.delete(name)
         self.create(name, state.partitions, state.replication_factor, config)
@@ -137,7 +134,7 @@ class KafkaAdmin:
     def delete(self, name: str) -> None:
         """Delete a topic, and wait until it is gone."""
         (future,) = self._client.delete_topics([name], operation_timeout=SECONDS).values()
-        self._with.result(future, f"did not delete the topic `{name}`")
+        self.conversation.result(future, f"did not delete the topic `{name}`")
         wait_until(lambda: name not in self.topics(), SECONDS)
 
     def add_partitions(self, name: str, partitions: int) -> None:
@@ -145,11 +142,11 @@ class KafkaAdmin:
 
         wanted = [NewPartitions(name, partitions)]
         (future,) = self._client.create_partitions(wanted, operation_timeout=SECONDS).values()
-        self._with.result(future, f"did not give `{name}` {partitions} partitions")
+        self.conversation.result(future, f"did not raise `{name}` to {partitions} partitions")
         wait_until(lambda: self.topics()[name].partitions >= partitions, SECONDS)
 
     def set_config(self, name: str, config: Mapping[str, str]) -> None:
-        """Set these settings of a topic, and leave its others alone."""
+        """Change these settings of a topic, and keep its others."""
         from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
         entries = [
@@ -157,17 +154,17 @@ class KafkaAdmin:
         ]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         (future,) = self._client.incremental_alter_configs([resource], request_timeout=SECONDS).values()
-        self._with.result(future, f"did not change the settings of `{name}`")
+        self.conversation.result(future, f"did not change the settings of `{name}`")
         wait_until(lambda: config.items() <= self.chosen_config([name])[name].items(), SECONDS)
 
     def ends(self, topics: Iterable[str], *, earliest: bool = False) -> dict[tuple[str, int], int]:
-        """Where each partition ends, or where what it still holds begins."""
+        """Return the end offset of each partition, or its first offset that still has a record."""
         from confluent_kafka.admin import OffsetSpec
 
         return self._offsets(topics, OffsetSpec.earliest() if earliest else OffsetSpec.latest())
 
     def offsets_since(self, topics: Collection[str], time_ms: int) -> dict[tuple[str, int], int]:
-        """Where records begin in each partition that are as new as this time, or newer; its end if there are none."""
+        """Return the offset of the first record at or after a time in each partition; its end if there is none."""
         from confluent_kafka.admin import OffsetSpec
 
         found = self._offsets(topics, OffsetSpec.for_timestamp(time_ms))
@@ -180,121 +177,39 @@ class KafkaAdmin:
         if not asked:
             return {}
         committed = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": SECONDS}
-        found = self._with.ask_with_retry(
+        found = self.conversation.ask_with_retry(
             lambda: gather_results(self._client.list_offsets(asked, **committed)),
-            f"cannot tell the offsets of {_quote_names(sorted({place.topic for place in asked}))}",
+            f"cannot list the offsets of {_quote_names(sorted({place.topic for place in asked}))}",
         )
         return {(place.topic, place.partition): int(answer.offset) for place, answer in found.items()}
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Say how far a group of consumers has come."""
+        """Commit offsets for a consumer group."""
         from confluent_kafka import TopicPartition
 
         places = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
         member = self._group_consumer(group)
-        self._with.ask_with_retry(
+        self.conversation.ask_with_retry(
             lambda: member.commit(offsets=places, asynchronous=False),
-            f"did not take the offsets of the group `{group}`",
+            f"did not commit the offsets of the group `{group}`",
         )
 
     def committed_offsets(self, group: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
-        """How far a group of consumers has said that it came in these topics."""
+        """Return the offsets that a consumer group has committed in these topics."""
         places, member = self._places(topics), self._group_consumer(group)
         if not places:
             return {}
-        said = f"cannot tell the offsets of the group `{group}`"
-        found = self._with.ask_with_retry(lambda: member.committed(places, timeout=SECONDS), said)
+        said = f"cannot list the offsets of the group `{group}`"
+        found = self.conversation.ask_with_retry(lambda: member.committed(places, timeout=SECONDS), said)
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
 
     def forget(self, group: str) -> None:
-        """Take away what a group of consumers has said. One with members that still read is left, with an error."""
+        """Delete the offsets of a consumer group. It is an error if the group has active members."""
         (future,) = self._client.delete_consumer_groups([group], request_timeout=SECONDS).values()
-        self._with.result(future, f"did not forget the offsets of the group `{group}`")
-
-    def records(self, topics: Iterable[str]) -> Iterator[Any]:
-        """Every record that the topics hold now, as confluent-kafka gives it: topic by topic, in their order."""
-        from confluent_kafka import TopicPartition
-
-        known = self.topics()
-        names = sorted(name for name in topics if name in known)
-        begins, ends = self.ends(names, earliest=True), self.ends(names)
-        filled = sorted(place for place, end in ends.items() if end > begins[place])
-        with self._open_consumer({}) as reader:
-            for place in filled:
-                reader.assign([TopicPartition(*place, begins[place])])
-                yield from self._read_up_to(ends[place], place, reader)
-
-    def records_at(self, places: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], Any]:
-        """The records at places by topic, partition and offset, as confluent-kafka gives them, unless they are gone."""
-        from confluent_kafka import TopicPartition
-
-        wanted = sorted(places)
-        begins, ends = ({**self.ends({p[0] for p in wanted}, earliest=first)} for first in (True, False))
-        found: dict[tuple[str, int, int], Any] = {}
-        with self._open_consumer({}) as reader:
-            for topic, number, offset in wanted:
-                place = (topic, number)
-                if begins.get(place, 0) <= offset < ends.get(place, 0):
-                    reader.assign([TopicPartition(topic, number, offset)])
-                    message = next(self._read_up_to(ends[place], place, reader), None)
-                    if message is not None and message.offset() == offset:
-                        found[topic, number, offset] = message
-        return found
-
-    def _read_up_to(self, end: int, place: tuple[str, int], reader: Any) -> Iterator[Any]:
-        """The records of a partition before an offset, of a consumer that stands in it."""
-        from confluent_kafka import KafkaError, KafkaException
-
-        reached, said = 0, "does not hand on its records"
-        while reached < end:
-            message = reader.poll(SECONDS)
-            if message is None:
-                raise ServiceError("unreachable", f"Kafka at {self.cluster.servers} {said}", retriable=True)
-            if (message.topic(), message.partition()) != place:
-                continue
-            if (error := message.error()) is not None:
-                if error.code() != KafkaError._PARTITION_EOF:
-                    raise self._with.service_error(said, KafkaException(error))
-                return  # what stands before the offset is no record
-            reached = message.offset() + 1
-            if reached <= end:
-                yield message
-
-    @contextmanager
-    def _open_consumer(self, positions: Mapping[tuple[str, int], int]) -> Iterator[Any]:
-        """A consumer that stands at these positions, and belongs to nobody."""
-        from confluent_kafka import Consumer, TopicPartition
-
-        reader = self._with.client(
-            Consumer, {"group.id": "penstock", "enable.auto.commit": False, "enable.partition.eof": True}
-        )
-        try:
-            reader.assign([TopicPartition(topic, number, at) for (topic, number), at in positions.items()])
-            yield reader
-        finally:
-            reader.close()
-
-    def record_times(self, positions: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], float]:
-        """When the record at each position was written, in seconds since 1970; those that do not come are left out."""
-        from confluent_kafka import TopicPartition
-
-        if not positions:
-            return {}
-        found: dict[tuple[str, int], float] = {}
-        with self._open_consumer(positions) as reader:
-            ends = time.monotonic() + SECONDS
-            while len(found) < len(positions) and time.monotonic() < ends:
-                message = reader.poll(0.5)
-                if message is None or message.error() is not None:
-                    continue
-                place = (message.topic(), message.partition())
-                if place not in found:
-                    found[place] = message.timestamp()[1] / 1000
-                    reader.pause([TopicPartition(*place)])
-        return found
+        self.conversation.result(future, f"did not delete the offsets of the group `{group}`")
 
     def _places(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """Every partition of the topics that there are."""
+        """Return every partition of those of the topics that exist."""
         from confluent_kafka import TopicPartition
 
         known = self.topics()
@@ -302,12 +217,12 @@ class KafkaAdmin:
         return [TopicPartition(name, number) for name, partitions in found for number in range(partitions)]
 
     def _group_consumer(self, group: str) -> Consumer:
-        """A consumer that reads nothing. The administrator's own calls wait for ever where no group ever was."""
+        """Return a consumer of a group that reads nothing. AdminClient would hang for a group that never existed."""
         from confluent_kafka import Consumer
 
         if group not in self._members:
             settings = {"group.id": group, "enable.auto.commit": False}
-            self._members[group] = self._with.client(Consumer, settings)
+            self._members[group] = self.conversation.client(Consumer, settings)
         return self._members[group]
 
 

@@ -1,14 +1,14 @@
-"""How a broker is talked to: clients that take any setting, patience where it helps, and one kind of error."""
+"""Clients of a broker that accept any setting, with retries and one class of errors."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.clients.extras import require
 from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.retry import retry
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ Client = TypeVar("Client")
 RequestKey = TypeVar("RequestKey")
 Response = TypeVar("Response")
 SECONDS: Final = 10
-"""How long a broker may take to answer."""
+"""The timeout of requests to a broker."""
 
 
 class KafkaConversation:
-    """With one cluster. Whatever goes wrong is a ServiceError that names the servers."""
+    """Requests to one cluster. Every failure is a ServiceError that names the servers."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster = cluster
@@ -35,7 +35,7 @@ class KafkaConversation:
         self._let_complaints_arrive = lambda: self.admin.poll(0)
 
     def client(self, kind: Callable[[dict[str, Any]], Client], own: Mapping[str, Any]) -> Client:
-        """A client without those settings that only Java's client knows."""
+        """Create a client, without the settings that only the Java client knows."""
         from confluent_kafka import KafkaException
 
         settings = {
@@ -55,25 +55,23 @@ class KafkaConversation:
                 del settings[unknown]
 
     def _record_error(self, error: KafkaError) -> None:
-        """Keep the reason why a connection fails: what waits for it only hears that time is up."""
+        """Keep the reason why a connection fails: requests only report a timeout."""
         from confluent_kafka import KafkaError
 
         if self._complaint is None or self._complaint.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
             self._complaint = error
 
     def ask_with_retry(self, ask: Callable[[], Response], said: str) -> Response:
-        """Ask again for a while where that may help. A broker that turns us away is not asked again."""
+        """Repeat a request while its error may pass. A broker that refuses a request is not asked again."""
         from confluent_kafka import KafkaException
 
-        ends = time.monotonic() + SECONDS
-        while True:
+        def ask_once() -> Response:
             try:
                 return ask()
             except KafkaException as error:
-                failure = self.service_error(said, error)
-                if not failure.retriable or time.monotonic() > ends:
-                    raise failure from error
-                time.sleep(0.1)
+                raise self.service_error(said, error) from error
+
+        return retry(ask_once, SECONDS)
 
     def result(self, future: Any, said: str) -> Any:
         from confluent_kafka import KafkaException
@@ -116,7 +114,7 @@ class KafkaConversation:
 
 
 def gather_results(answers: Mapping[RequestKey, Future[Response]]) -> dict[RequestKey, Response]:
-    """What was promised for each thing that was asked for, as soon as all of it is there."""
+    """Wait for the results of a request for several things."""
     return {asked: future.result() for asked, future in answers.items()}
 
 
@@ -126,7 +124,7 @@ def reason_of(error: Exception) -> KafkaError:
 
 
 def _unknown_setting(error: Exception, settings: Mapping[str, Any]) -> str | None:
-    """The setting that the client says it does not know."""
+    """Return the setting that the client does not know."""
     from confluent_kafka import KafkaError
 
     reason = reason_of(error)

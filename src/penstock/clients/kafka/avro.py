@@ -1,4 +1,4 @@
-"""Avro as a schema registry writes it: a zero, the number of the writer's schema, then the value."""
+"""Avro in Confluent's wire format: a zero byte, the id of the writer's schema, the value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.spark_internals.expressions import try_column
 
 @dataclass(frozen=True, slots=True)
 class AvroSchemas:
-    """The schema that rows are read into, and those that records were written with, as `Writers` has them."""
+    """The reader's schema, and those of writers."""
 
     reader: str
     writers: Mapping[int, str]
@@ -34,10 +34,10 @@ class AvroSchemas:
 
 
 def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = ()) -> DecodedValue:
-    """Every record by its own writer's schema, as the reader's wants it. A number that is new stops the query.
+    """Decode every record with its writer's schema into the reader's. An unknown id stops the query.
 
-    It is found in the column `at`. The row is the record itself, or one of its fields, which are then named. A value
-    that is null by its schema is as good as none.
+    The value is in the column `at`. The row is the record, or one of its fields if they are named. A value that is null
+    by its schema counts as no value.
     """
     from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
@@ -66,9 +66,9 @@ def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = 
 
 
 def select_fields(schema: str, names: Collection[str]) -> str:
-    """A record's schema with only those fields whose names are wanted, in lower case: Avro passes over the others.
+    """Return a record's schema with only the wanted fields (in lower case): Avro skips the others.
 
-    Fields whose types have names stay, since others may refer to them.
+    Fields that define named types stay, since others may refer to them.
     """
     record = json.loads(non_null_schema(schema))
     if not isinstance(record, dict) or record.get("type") != "record":
@@ -79,7 +79,7 @@ def select_fields(schema: str, names: Collection[str]) -> str:
 
 
 def _defines(kind: Any) -> bool:
-    """Whether a type, or one within it, has a name that others can use."""
+    """Whether a type defines a name that others can refer to."""
     match kind:
         case list():
             return any(map(_defines, kind))

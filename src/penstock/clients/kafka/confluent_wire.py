@@ -1,7 +1,4 @@
-"""What stands before bytes that a schema registry knows: a zero, and the number of their writer's schema.
-
-And what can be told from such a schema without reading the bytes.
-"""
+"""Confluent's wire format (a zero byte, the id of the writer's schema, the value), and facts about schemas."""
 
 from __future__ import annotations
 
@@ -25,9 +22,10 @@ UNKNOWN_SCHEMA: Final = "is not known yet: schema "
 
 @dataclass(frozen=True, slots=True)
 class WriterSchemas:
-    """The schemas that bytes were written by, by number, and numbers of none.
+    """Writers' schemas by id, and ids without a schema.
 
-    Of some nobody knew before a moment, which is given in milliseconds since 1970: a batch of before that knows none.
+    `since` has, for some ids, when they became known, in milliseconds since 1970: batches from before are read without
+    them.
     """
 
     writers: Mapping[int, str]
@@ -36,19 +34,19 @@ class WriterSchemas:
 
 
 def schema_header(number: int) -> bytes:
-    """What bytes begin with that were written by the schema of this number."""
+    """Return the header of bytes that were written with a schema id."""
     return ZERO + number.to_bytes(4, "big")
 
 
 def begins_with(column: str, numbers: Iterable[int]) -> Column:
-    """Whether bytes were written by one of these schemas."""
+    """Whether bytes were written with one of these schemas."""
     from pyspark.sql import functions as f
 
     return f.substring(column, 1, HEAD).isin([schema_header(number) for number in numbers])
 
 
 def is_not_known_yet(column: str, since: Mapping[int, int]) -> Column:
-    """Whether bytes were written by a schema of which nobody knew when their batch began."""
+    """Whether bytes were written with a schema that was not known when their batch began."""
     from pyspark.sql import functions as f
 
     now = f.expr(f"{CLOCK}()") if since else f.lit(None)
@@ -64,13 +62,13 @@ def request_schema(column: str) -> Column:
 
 
 def non_null_schema(schema: str) -> str:
-    """The schema of what there is, where a whole value may also be null."""
+    """Return the schema of values that are not null."""
     root = json.loads(schema)
     return schema if _null_index(root) is None else json.dumps(root[1 - root.index("null")])
 
 
 def make_nullable(schema: str, like: str) -> str:
-    """A record whose values may also be null, if those of another may: in the same order, and by the same name."""
+    """Allow null for a record, if another schema does: in the same order, and under the same name."""
     root = json.loads(like)
     if (at := _null_index(root)) is None:
         return schema
@@ -80,7 +78,7 @@ def make_nullable(schema: str, like: str) -> str:
 
 
 def has_same_fields(schema: str, other: str) -> bool:
-    """Whether two records have the same fields, of the same types; order, names and defaults are all one."""
+    """Whether two records have the same fields with the same types; order, names and defaults may differ."""
     one, another = (_field_types(json.loads(non_null_schema(text))) for text in (schema, other))
     return one is not None and one == another
 
@@ -92,7 +90,7 @@ def _field_types(record: Any) -> dict[str, Any] | None:
 
 
 def _strip_type(kind: Any) -> Any:
-    """A type without what makes no difference to bytes that are read by their writer's schema."""
+    """Return a type without what does not change its bytes."""
     match kind:
         case list():
             return sorted(map(_strip_type, kind), key=repr)
@@ -107,11 +105,11 @@ def _strip_type(kind: Any) -> Any:
 
 
 def null_encodings(writers: Mapping[int, str]) -> list[bytes]:
-    """The bytes that say null instead of a value, by those schemas that have a word for it."""
+    """Return the bytes of a null value, for those schemas that allow null."""
     found = {number: _null_index(json.loads(schema)) for number, schema in writers.items()}
     return [schema_header(number) + bytes([2 * at]) for number, at in found.items() if at is not None]
 
 
 def _null_index(root: Any) -> int | None:
-    """Where null stands in a union of it and one other type."""
+    """Return the position of null in a union with one other type."""
     return root.index("null") if isinstance(root, list) and len(root) == 2 and "null" in root else None

@@ -1,4 +1,4 @@
-"""How a Kafka cluster is reached, in the words of the two clients: Spark's, which is Java's, and our own."""
+"""The connection settings of a Kafka cluster, for Spark's Java client and for confluent-kafka."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ _OWN: Final = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl
 
 @dataclass(frozen=True, slots=True)
 class KafkaCluster:
-    """Servers, and as whom to come. Files are those of OpenSSL: PEM.
+    """Servers and the login. Files are PEM.
 
-    `inside` are the servers as Spark reaches them, where that is by another way.
+    `inside` are the servers as Spark reaches them, if that differs.
     """
 
     servers: str
@@ -41,7 +41,8 @@ class KafkaCluster:
         return f"SASL_{encrypted}" if self.username is not None else encrypted
 
     def spark_options(self) -> dict[str, str]:
-        """The options of Spark's reader and writer. Certificates go with them: an executor may be elsewhere."""
+        """Return the options of Spark's reader and writer. Certificates are part of them: executors may not have the
+        files."""
         settings = {"bootstrap.servers": self.inside or self.servers, "security.protocol": self.security}
         if self.has_sasl and self.username is not None:
             settings |= {"sasl.mechanism": self._mechanism, "sasl.jaas.config": self._jaas()}
@@ -50,7 +51,7 @@ class KafkaCluster:
         return {f"kafka.{name}": value for name, value in {**settings, **self.config}.items()}
 
     def librdkafka_settings(self) -> dict[str, str]:
-        """The settings of confluent-kafka."""
+        """Return the settings of confluent-kafka."""
         settings = {"bootstrap.servers": self.servers, "security.protocol": self.security}
         if self.has_sasl:
             settings |= {"sasl.mechanism": self._mechanism}
@@ -83,7 +84,7 @@ class KafkaCluster:
 
 
 def _quote_jaas(text: str) -> str:
-    """A text as JAAS takes it."""
+    """Quote a text for JAAS."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -1,4 +1,4 @@
-"""What values of a topic can be: the words for their formats, and for the types of their columns."""
+"""Formats of records, and types of their columns."""
 
 from typing import Annotated, Final
 
@@ -10,7 +10,7 @@ from penstock.sql.types.arrow_types import TYPE_NAMES, column_type, is_long_frac
 
 
 def format_validator(*known: str) -> BeforeValidator:
-    """A check that a word is one of these formats."""
+    """Return a validator for format names."""
 
     def check(value: object) -> object:
         if isinstance(value, str) and value not in known:
@@ -35,7 +35,7 @@ def _parse_type(value: object) -> object:
 
 
 ColumnType = Annotated[str, BeforeValidator(_parse_type, json_schema_input_type=str)]
-"""A type of Arrow or SQL, which becomes one of Spark."""
+"""A type of Arrow or SQL, converted to a type of Spark."""
 
 
 def _check_schema(schema: dict[str, str]) -> dict[str, str]:
@@ -47,7 +47,7 @@ def _check_schema(schema: dict[str, str]) -> dict[str, str]:
 
 
 Schema = Annotated[dict[str, ColumnType], AfterValidator(_check_schema)]
-"""Columns, and their types."""
+"""Columns with their types."""
 
 
 def _number_to_text(value: object) -> object:
@@ -58,4 +58,4 @@ BEGINNING: Final = TextPattern(
     r"(earliest|latest|[0-9]+)", "a topic is read from `earliest`, `latest`, or a time in milliseconds since 1970"
 )
 Beginning = Annotated[str, BeforeValidator(_number_to_text, json_schema_input_type=str | int), BEGINNING]
-"""Where to begin with a topic."""
+"""The position to start from."""

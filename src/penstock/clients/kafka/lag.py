@@ -1,4 +1,4 @@
-"""How far a group of consumers is behind: in records, and in time."""
+"""The lag of a consumer group, in records and in time."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.record_reader import record_times
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A partition and how far a group has read it. `seconds` is how long its next record has waited."""
+    """A partition and the lag of a group. `seconds` is how long its next record has waited."""
 
     topic: str
     partition: int
@@ -33,14 +34,17 @@ class PartitionLag:
 def lag_of(
     admin: KafkaAdmin, group: str, topics: Iterable[str], begun: Mapping[tuple[str, int], int]
 ) -> list[PartitionLag]:
-    """Every partition of the topics. A group that has told nothing yet is where it has `begun`, or else has all records
-    before it, and so has one that was farther than a partition goes now: that was made anew."""
+    """Return the lag of every partition of the topics.
+
+    A group without a committed offset is at `begun`, or else has read nothing. A group whose offset is past the end has
+    read nothing either: the topic was created again.
+    """
     names = list(topics)
     begins, ends, read = admin.ends(names, earliest=True), admin.ends(names), admin.committed_offsets(group, names)
     reached = {place: read.get(place, begun.get(place, 0)) for place in ends}
     behind = {place: begins[place] if at > ends[place] else max(at, begins[place]) for place, at in reached.items()}
     waiting = {place: position for place, position in behind.items() if position < ends[place]}
-    came = admin.record_times(waiting)
+    came = record_times(admin, waiting)
     now = time.time()
     return [
         PartitionLag(

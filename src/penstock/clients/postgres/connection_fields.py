@@ -1,4 +1,4 @@
-"""What connectors can say of the database that they read or write."""
+"""Fields of connectors for the database that they read or write."""
 
 from pydantic import AliasChoices, Field, SecretStr
 
@@ -7,23 +7,23 @@ from penstock.config import FrozenModel, Secret, SslMode, Whole
 
 
 class Login(FrozenModel):
-    """A server, and as whom it is entered. What is left out is as the settings say."""
+    """A server and its login. Fields that are not set come from the settings."""
 
     host: str | None = None
-    """The server; that of the settings `POSTGRES_SINK__…` if left out, as with all that follows."""
+    """The host. Default, here and below: the settings `POSTGRES_SINK__…`."""
     port: Whole | None = Field(None, ge=1, le=65535)
-    """Its port."""
+    """The port."""
     user: str | None = Field(None, validation_alias=AliasChoices("user", "username"))
-    """The user. `username` is the same field."""
+    """The user name. `username` is an alias."""
     password: Secret | None = None
-    """The password; never shown again."""
+    """The password. It is never shown."""
     database: str | None = None
     """The database."""
     sslmode: SslMode | None = None
-    """How the connection is secured."""
+    """The SSL mode of the connection."""
 
     def override_server(self, usual: PostgresServer) -> PostgresServer:
-        """The usual server, with what is said here in place of its own."""
+        """Return the default server, with these fields in place of its own."""
         said = {
             "host": self.host,
             "port": self.port,
@@ -36,20 +36,20 @@ class Login(FrozenModel):
 
 
 class PostgresAddress(FrozenModel):
-    """A server, and as whom it is entered, for those that no settings are for."""
+    """A server and its login, for connectors without settings."""
 
     host: str = "127.0.0.1"
-    """The server."""
+    """The host."""
     port: Whole = Field(5432, ge=1, le=65535)
-    """Its port."""
+    """The port."""
     user: str = Field(validation_alias=AliasChoices("user", "username"))
-    """The user. `username` is the same field."""
+    """The user name. `username` is an alias."""
     password: Secret = SecretStr("")
-    """The password; never shown again."""
+    """The password. It is never shown."""
     database: str
     """The database."""
     sslmode: SslMode = "prefer"
-    """How the connection is secured."""
+    """The SSL mode of the connection."""
 
     @property
     def server(self) -> PostgresServer:

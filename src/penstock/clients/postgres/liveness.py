@@ -1,8 +1,8 @@
-"""Connections that do not wait for ever: for an answer that is lost, or for one that nobody wants any more.
+"""Connections that do not wait forever.
 
-How long a server works on a statement is up to it. But a connection may lead nowhere, a server may stand still: then
-no answer comes, and no error. So after a silence the server is asked, by a connection of its own, if it is at work.
-One that has no room for that connection answers all the same, and is waited for.
+A statement may take any time, but a connection may be cut without an error, or the server may hang. So after some
+silence a second connection asks the server whether it works on the statement. A server that refuses this connection for
+lack of slots is alive, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 
 
 class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection of psycopg, which is given up where nobody is at work for it."""
+    """A connection of psycopg that is closed when the server does not work for it."""
 
     server: PostgresServer | None = None
     let_go = False
@@ -52,9 +52,9 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
             return answer
 
     def _look_after(self, silent: float) -> float:
-        """Since when nothing was heard of the server, if it is worth waiting for."""
+        """Return since when the server is silent; close the connection if nobody works for it."""
         if self.let_go:
-            self._give_up("nobody waits for it any more")
+            self._give_up("the wait was cancelled")
         if self.server is None or time.monotonic() - silent < self.server.patience_seconds:
             return silent
         try:
@@ -64,11 +64,11 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
                 self._give_up(f"it does not answer: {' '.join(str(error).split())}")
             is_at_work = True
         if not is_at_work:
-            self._give_up("its answer was lost on the way")
+            self._give_up("its answer was lost")
         return time.monotonic()
 
     def _is_at_work(self) -> bool:
-        """What the server says of this connection. If it does not know it, somebody stands in between."""
+        """Whether the server works on this connection. If it does not know it, there is a proxy in between."""
         assert self.server is not None
         with psycopg.connect(**self.server.address, connect_timeout=self.server.patience_seconds) as other:
             asked = "SELECT state FROM pg_stat_activity WHERE pid = %s"
@@ -81,7 +81,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def open_connection(server: PostgresServer, **options: Any) -> WatchedConnection:
-    """A new connection."""
+    """Open a connection."""
     connection = WatchedConnection.connect(**server.address, **options)
     connection.server = server
     _OPEN.add(connection)
@@ -89,14 +89,14 @@ def open_connection(server: PostgresServer, **options: Any) -> WatchedConnection
 
 
 def cancel_waits(server: PostgresServer) -> None:
-    """Give up everything that is waited for from a server now."""
+    """End all waits for a server."""
     for connection in list(_OPEN):
         if connection.server == server:
             connection.let_go = True
 
 
 def _answers(server: PostgresServer, error: psycopg.Error) -> bool:
-    """Whether a server that did not let another connection in has said so itself."""
+    """Whether a server that refused another connection has answered at all."""
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         return False
     address = make_conninfo(**server.address, connect_timeout=server.patience_seconds)
@@ -104,7 +104,7 @@ def _answers(server: PostgresServer, error: psycopg.Error) -> bool:
 
 
 def _ready(events: int, wanted: int) -> int:
-    """What a connection is ready for. One that is broken is ready for everything, and tells so when it is used."""
+    """Return what a connection is ready for. A broken one is ready for all, and fails when it is used."""
     broken = events & (select.POLLERR | select.POLLHUP | select.POLLNVAL)
     read = _READ if events & select.POLLIN else 0
     write = _WRITE if events & select.POLLOUT else 0

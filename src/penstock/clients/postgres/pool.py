@@ -1,4 +1,4 @@
-"""Connections that wait for the next batch: to log in takes longer than to write a few rows."""
+"""Idle connections that are kept for the next batch: to log in takes longer than to write a few rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database
 
 _WAITING: Final[dict[PostgresServer, list[Database]]] = {}
-"""Those of this process that nobody uses. A process that is forked off has none: they are its parent's."""
+"""Idle connections of this process. A forked process starts without any: they belong to its parent."""
 
 os.register_at_fork(after_in_child=_WAITING.clear)
 
 
 @contextmanager
 def pooled_connection(server: PostgresServer) -> Iterator[Database]:
-    """A connection as of `connected`, that waits for the next one who asks if all went well with it."""
+    """Use an idle connection or a new one, and keep it afterwards if no error occurred."""
     from psycopg.pq import TransactionStatus
 
     db = _pop_waiting(server) or server.open_connection()
@@ -39,7 +39,7 @@ def pooled_connection(server: PostgresServer) -> Iterator[Database]:
 
 
 def _pop_waiting(server: PostgresServer) -> Database | None:
-    """One that waits, and still answers: the server may have started again, or stand still."""
+    """Return an idle connection that still answers: the server may have restarted, or hang."""
     while True:
         try:
             db = _WAITING[server].pop()
@@ -51,7 +51,7 @@ def _pop_waiting(server: PostgresServer) -> Database | None:
 
 
 def _answers(db: Database, patience_seconds: float) -> bool:
-    """Whether anything comes back, before long. An ordinary statement would wait for ever for a server that hangs."""
+    """Whether the server answers in time. An ordinary statement would wait forever for a server that hangs."""
     import psycopg
 
     try:

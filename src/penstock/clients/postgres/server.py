@@ -1,4 +1,4 @@
-"""A PostgreSQL server: how it is reached, and what its errors mean."""
+"""A PostgreSQL server: connections, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     Database = psycopg.Connection[tuple[Any, ...]]
 
 _SILENT_MS: Final = 30_000
-"""How long a server may say nothing to what was sent. How long it may work is up to it."""
+"""How long data may stay unacknowledged. Statements themselves have no time limit."""
 _ALIVE: Final = {"keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 3}
-"""After how many seconds, and how many questions without an answer, a way between the two is held to be cut."""
+"""Keepalive: a connection counts as broken after 5 s of silence and 3 probes of 5 s."""
 _SEEN_OFF: Final = " ".join(f"-c tcp_{name}={value}" for name, value in _ALIVE.items())
-"""The same for the server: otherwise it keeps the locks of a connection that is lost for hours."""
+"""Keepalive on the server, which would otherwise hold the locks of a lost connection for hours."""
 _FINAL: Final = (
     "authentication failed",
     "authentication method",
@@ -33,13 +33,13 @@ _FINAL: Final = (
     "certificate",
     "unsupported startup parameter",
 )
-"""What a server or a client says of a connection that will be refused again. The client tells no states of these."""
+"""Texts of refused connections that a retry does not help against. libpq gives no SQLSTATE for them."""
 _PASSING: Final = ("08", "25006", "40", "53", "55006", "55P03", "57", "58")
-"""States, or classes of them, of what may be over the next time: no connection, a lock, a server that shuts down."""
+"""SQLSTATEs, or classes of them, that may pass: no connection, a lock, a server that shuts down."""
 _CANCELED: Final = "57014"
 _BY_SOMEBODY: Final = "canceling statement due to user request"
 _ROWS: Final = ("21", "22", "23", "44000", "54000", "P0001")
-"""States, or classes of them, of what is wrong with a row: a value out of range, a constraint, a trigger."""
+"""SQLSTATEs, or classes of them, of errors in a row: a value out of range, a constraint, a trigger."""
 _LACKING: Final = {
     "42P01": "the table is not there",
     "42703": "a column is not there",
@@ -50,7 +50,7 @@ _LACKING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """Where a database is, and as whom it is entered."""
+    """The address of a database, and the login."""
 
     host: str = "127.0.0.1"
     port: int = 5432
@@ -60,16 +60,16 @@ class PostgresServer:
     sslmode: str = "disable"
     sslrootcert: str | None = None
     lock_seconds: int = 60
-    """How long to wait for others that hold a table."""
+    """How long to wait for locks on a table."""
     patience_seconds: int = 10
-    """How long to wait for a connection, and in silence before asking whether the server is still at work."""
+    """How long to wait for a connection, and for an answer before checking that the server is at work."""
 
     def __str__(self) -> str:
         return f"PostgreSQL at {self.host}:{self.port}/{self.database}"
 
     @property
     def address(self) -> dict[str, Any]:
-        """Where and as whom to enter, in the words of the client."""
+        """The address and the login as parameters of psycopg."""
         return {
             "host": self.host,
             "port": self.port,
@@ -81,26 +81,23 @@ class PostgresServer:
         }
 
     def cancel(self) -> None:
-        """Give up what this process waits for from the server; whoever waits gets an error."""
+        """End all waits of this process for the server; their callers get an error."""
         from penstock.clients.postgres import liveness
 
         liveness.cancel_waits(self)
 
     def with_settings(self, said: Mapping[str, Any]) -> PostgresServer:
-        """The server with other settings in place of its own."""
+        """Return the server with some settings replaced."""
         return replace(self, **said)
 
     @contextmanager
     def connect(self) -> Iterator[Database]:
-        """A connection in which every statement stands by itself, unless a transaction is begun.
-
-        What goes wrong with it is raised in our own words.
-        """
+        """Open a connection in autocommit mode, and translate its errors."""
         with self.open_connection() as connection, self.translate_errors():
             yield connection
 
     def open_connection(self, *, replicating: bool = False) -> Database:
-        """A new connection, for statements or, if it is `replicating`, for commands of replication."""
+        """Open a connection for statements or, if `replicating`, for replication commands."""
         try:
             import psycopg
 
@@ -143,14 +140,12 @@ class PostgresServer:
     def _connection_error(self, error: psycopg.Error) -> ServiceError:
         said = " ".join(str(error).split()).removeprefix("connection failed: ")
         if (error.pgconn is not None and error.pgconn.needs_password) or any(word in said for word in _FINAL):
-            hint = (
-                "see `PENSTOCK__POSTGRES_SINK__USER`, `…__PASS`, `…__DB` and `…__SSLMODE`, or what the sink itself says"
-            )
-            return ServiceError("database-refused", f"{self} does not let us in: {said}", hint=hint)
+            hint = "see `PENSTOCK__POSTGRES_SINK__USER`, `…__PASS`, `…__DB` and `…__SSLMODE`, or the fields of the sink"
+            return ServiceError("database-refused", f"{self} refused the connection: {said}", hint=hint)
         return ServiceError("unreachable", f"{self} does not answer: {said}", retriable=True)
 
     def failure(self, state: str, said: str) -> PenstockError:
-        """What the server said, as an error: about rows, about what it lacks, or about something that may pass."""
+        """Translate an error of the server: about rows, about something missing, or temporary."""
         if state == _CANCELED and not said.startswith(_BY_SOMEBODY):
             hint = (
                 f"let `{self.user}` take longer: ALTER ROLE … SET statement_timeout = …;"
@@ -165,7 +160,7 @@ class PostgresServer:
 
 
 def _error_text(error: psycopg.Error) -> str:
-    """What the server said, in one line, with the column or the row that it is about."""
+    """Return the server's message in one line, with the column or the row that it is about."""
     diagnostic = error.diag
     said = [diagnostic.message_primary or " ".join(str(error).split()), diagnostic.message_detail, diagnostic.context]
     return "; ".join(part.splitlines()[0] for part in said if part)

@@ -1,15 +1,13 @@
-"""A schema registry with the interface of Confluent's: what a subject says about columns."""
+"""A client for schema registries with Confluent's interface."""
 
-import json
 import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from penstock.clients.http.auth import ServiceAddress, credentials, message_of, split_credentials
+from penstock.clients.http.auth import ServiceAddress, credentials, split_credentials
+from penstock.clients.http.json_api import NoAnswerError, StatusError, request_json
 from penstock.clients.registry.columns import columns_of, key_of
 from penstock.clients.registry.references import inline_references
 from penstock.errors import ServiceError
@@ -17,12 +15,12 @@ from penstock.sql.types.columns import Columns
 
 TIMEOUT_SECS: Final = 5.0
 _PASSING: Final = (408, 429)
-"""Answers that may be others later, of those that are for who asks."""
+"""Client errors that a retry may help against."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema as a registry has it, with the number by which records name it."""
+    """A schema with its id."""
 
     number: int
     text: str
@@ -31,7 +29,7 @@ class RegisteredSchema:
 
 @dataclass(frozen=True, slots=True)
 class SubjectRows:
-    """The columns of rows, None where their schema does not tell, and those of them that identify a row."""
+    """The columns of rows, None if the schema does not tell, and the key columns."""
 
     columns: Columns | None
     key: tuple[str, ...] = ()
@@ -39,55 +37,55 @@ class SubjectRows:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Where the registry answers, and as whom to ask. Of several addresses the first that answers is taken."""
+    """The addresses and the login of a registry. The first address that answers is used."""
 
     urls: Sequence[str]
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     ca_location: str | None = None
     said_in: str = "runtime.schema_registry"
-    """Where somebody can say all this."""
+    """The setting that has the address, for hints."""
 
     def rows(self, subject: str, version: int | str = "latest") -> SubjectRows:
-        """What a subject's schema says of its rows.
+        """Return the columns and the key of a subject's rows.
 
-        A subject that is not there raises LookupError, a schema that is none ValueError, a registry that does not
-        answer ServiceError.
+        LookupError if there is no such subject, ValueError for an invalid schema, ServiceError if the registry does not
+        answer.
         """
         found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
         text, form = self._resolve_text(found), str(found.get("schemaType") or "AVRO").lower()
         return SubjectRows(columns_of(text, form), key_of(text) if form == "avro" else ())
 
     def versions(self, subject: str) -> dict[int, RegisteredSchema]:
-        """Every schema that a subject has had. LookupError if there is no such subject."""
+        """Return every version of a subject's schema. LookupError if there is no such subject."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
         found = {int(version): self._get(f"{path}/{version}") for version in self._get(path)}
         return {version: self._parse_schema(int(told["id"]), told) for version, told in found.items()}
 
     def schema(self, number: int) -> RegisteredSchema:
-        """A schema by its number. LookupError if there is none, or the registry says that there never could be."""
-        return self._parse_schema(number, self._ask(f"/schemas/ids/{number}", absent=(400, 404, 406, 422)))
+        """Return a schema by its id. LookupError if there is none."""
+        return self._parse_schema(number, self._ask("GET", f"/schemas/ids/{number}", absent=(400, 404, 406, 422)))
 
     def _parse_schema(self, number: int, told: Mapping[str, Any]) -> RegisteredSchema:
         return RegisteredSchema(number, self._resolve_text(told), str(told.get("schemaType") or "AVRO"))
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
-        """Make a schema the newest of a subject, unless it is there already; its number.
+        """Register a schema as the latest of a subject, unless it is there, and return its id.
 
-        ValueError if the subject's compatibility forbids it.
+        ValueError if it is not compatible.
         """
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        return int(self._ask(path, {"schema": schema, "schemaType": kind})["id"])
+        return int(self._ask("POST", path, {"schema": schema, "schemaType": kind})["id"])
 
     def newest(self, subject: str) -> str | None:
-        """The newest schema of a subject; None if there is no such subject."""
+        """Return the text of the latest schema of a subject; None if there is no such subject."""
         try:
             return str(self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")["schema"])
         except LookupError:
             return None
 
     def latest(self, subject: str) -> RegisteredSchema | None:
-        """The same with its number, and whole."""
+        """Return the latest schema of a subject; None if there is no such subject."""
         try:
             found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
         except LookupError:
@@ -95,20 +93,20 @@ class Registry:
         return self._parse_schema(int(found["id"]), found)
 
     def compatibility(self, subject: str) -> str | None:
-        """Which changes a subject allows, if that is said of it by itself."""
+        """Return the compatibility level that is set for a subject itself."""
         try:
             return str(self._get(f"/config/{quote(subject, safe='')}")["compatibilityLevel"])
         except LookupError:
             return None
 
     def set_compatibility(self, subject: str, level: str) -> None:
-        self._ask(f"/config/{quote(subject, safe='')}", {"compatibility": level}, method="PUT")
+        self._ask("PUT", f"/config/{quote(subject, safe='')}", {"compatibility": level})
 
     def complaints(self, subject: str, schema: str, kind: str = "AVRO") -> tuple[str, ...]:
-        """What the registry has against a schema as the next one of a subject."""
+        """Return why a schema is not compatible with the latest one of a subject."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
         try:
-            told = self._ask(path, {"schema": schema, "schemaType": kind})
+            told = self._ask("POST", path, {"schema": schema, "schemaType": kind})
         except ValueError as error:
             return (str(error),)
         if told["is_compatible"]:
@@ -116,12 +114,12 @@ class Registry:
         return tuple(map(str, told.get("messages") or ())) or ("the registry gives no reason",)
 
     def _resolve_text(self, told: Mapping[str, Any]) -> str:
-        """The text of a schema, with the types in it that it has from other subjects."""
+        """Return the text of a schema, with the types that it references inlined."""
         others = self._fetch_references(told) if str(told.get("schemaType") or "AVRO") == "AVRO" else {}
         return inline_references(str(told["schema"]), others.values())
 
     def _fetch_references(self, told: Mapping[str, Any]) -> dict[tuple[str, int], str]:
-        """The schemas that one refers to, and those that they refer to, by subject and version."""
+        """Fetch the schemas that a schema references, directly or not, by subject and version."""
         found: dict[tuple[str, int], str] = {}
         left = list(told.get("references") or ())
         while left:
@@ -134,50 +132,40 @@ class Registry:
         return found
 
     def _get(self, path: str) -> Any:
-        return self._ask(path)
+        return self._ask("GET", path)
 
-    def _ask(
-        self,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        *,
-        method: str | None = None,
-        absent: Container[int] = (404,),
-    ) -> Any:
-        """`absent` are the answers that say that there is no such thing."""
+    def _ask(self, method: str, path: str, body: object = None, *, absent: Container[int] = (404,)) -> Any:
+        """Ask each address until one answers. LookupError for the statuses in `absent`, ValueError for 409 and 422."""
         failures: list[str] = []
-        data = None if body is None else json.dumps(body).encode()
-        for known in map(split_credentials, self.urls):
-            url = known.url
+        for address in map(split_credentials, self.urls):
+            url = address.url
             trust = self._trust(url)
+            headers = self._headers(address)
             try:
-                request = urllib.request.Request(url.rstrip("/") + path, data, self._headers(known), method=method)
-                with urllib.request.urlopen(request, timeout=TIMEOUT_SECS, context=trust) as answer:
-                    return json.load(answer)
-            except urllib.error.HTTPError as error:
-                with error:
-                    if error.code in absent:
-                        raise LookupError(path) from None
-                    if error.code in (409, 422):
-                        raise ValueError(message_of(error)) from None
-                    if 400 <= error.code < 500 and error.code not in _PASSING:
-                        raise _refusal(url, error) from None
-                    failures.append(f"{url} answers {error.code}")
-            except (OSError, ValueError) as error:
-                reason = getattr(error, "reason", error)
-                if isinstance(reason, ssl.SSLError):
-                    text = f"the schema registry at {url} cannot be trusted: {reason}"
+                return request_json(
+                    method, url.rstrip("/") + path, body, headers=headers, timeout_secs=TIMEOUT_SECS, trust=trust
+                )
+            except StatusError as error:
+                if error.status in absent:
+                    raise LookupError(path) from None
+                if error.status in (409, 422):
+                    raise ValueError(str(error)) from None
+                if 400 <= error.status < 500 and error.status not in _PASSING:
+                    raise _refusal(url, error) from None
+                failures.append(f"{url} answers {error.status}")
+            except NoAnswerError as error:
+                if error.untrusted:
+                    text = f"the certificate of the schema registry at {url} is not trusted: {error}"
                     hint = "see `runtime.schema_registry.ssl.ca_location`"
                     raise ServiceError("registry-refused", text, hint=hint) from None
-                failures.append(f"{url} does not answer: {reason}")
-        text = f"the schema registry cannot be asked: {'; '.join(failures)}"
+                failures.append(f"{url} does not answer: {error}")
+        text = f"the schema registry does not answer: {'; '.join(failures)}"
         raise ServiceError("unreachable", text, hint=f"see `{self.said_in}`", retriable=True)
 
-    def _headers(self, known: ServiceAddress) -> dict[str, str]:
+    def _headers(self, address: ServiceAddress) -> dict[str, str]:
         kind = "application/vnd.schemaregistry.v1+json"
-        own = {"Accept": f"{kind}, application/json", "Content-Type": kind}
-        named = (known.username, known.password) if self.username is None else (self.username, self.password)
-        return {**own, **credentials(*named)}
+        user = (address.username, address.password) if self.username is None else (self.username, self.password)
+        return {"Accept": f"{kind}, application/json", "Content-Type": kind, **credentials(*user)}
 
     def _trust(self, url: str) -> ssl.SSLContext | None:
         if not url.startswith("https"):
@@ -185,19 +173,19 @@ class Registry:
         try:
             return ssl.create_default_context(cafile=self.ca_location)
         except ssl.SSLError as error:
-            text = f"{self.ca_location} has no certificate in PEM"
+            text = f"{self.ca_location} has no PEM certificate"
             raise ServiceError("certificate-unreadable", text) from error
         except OSError as error:
             text = f"{self.ca_location} cannot be read: {error.strerror}"
             raise ServiceError("certificate-unreadable", text) from error
 
 
-def _refusal(url: str, error: urllib.error.HTTPError) -> ServiceError:
-    """What is not asked again: it would be answered in the same way."""
-    if error.code in (401, 403):
+def _refusal(url: str, error: StatusError) -> ServiceError:
+    """Return the error for an answer that would be the same the next time."""
+    if error.status in (401, 403):
         hint = "see the user and the password of the registry"
-        text = f"the schema registry at {url} does not let us in: it answers {error.code}"
+        text = f"the schema registry at {url} refused the user or the password: it answers {error.status}"
     else:
         hint = "is that the address of a schema registry?"
-        text = f"the schema registry at {url} does not take a question: it answers {error.code}: {message_of(error)}"
+        text = f"the schema registry at {url} refused a request: it answers {error.status}: {error}"
     return ServiceError("registry-refused", text, hint=hint)

@@ -1,4 +1,4 @@
-"""Columns and keys from the text of a schema: an Avro record or a JSON schema."""
+"""Columns and keys of a schema: an Avro record or a JSON schema."""
 
 import json
 from typing import Any, Final
@@ -22,7 +22,7 @@ _JSON_FORMATS: Final = {"date-time": "TIMESTAMP", "date": "DATE"}
 
 
 def columns_of(definition: str, form: str) -> Columns | None:
-    """The columns of a row; None where the schema does not tell, as with Protobuf. ValueError if it is no schema."""
+    """Return the columns of a schema; None if unknown, as with Protobuf. ValueError for an invalid schema."""
     if form == "protobuf":
         return None
     try:
@@ -35,7 +35,7 @@ def columns_of(definition: str, form: str) -> Columns | None:
 
 
 def key_of(definition: str) -> tuple[str, ...]:
-    """The columns that identify a row, as the documentation of an Avro record says: `{"primaryKeys": […]}`."""
+    """Return the key columns in the `doc` of an Avro record: `{"primaryKeys": […]}`."""
     try:
         record = _record(json.loads(definition))
         said = [json.loads(record[place]) for place in _DOCS if isinstance(record.get(place), str)]
@@ -46,7 +46,7 @@ def key_of(definition: str) -> tuple[str, ...]:
 
 
 def _record(schema: Any) -> Any:
-    """The record of a schema; a value may also be null."""
+    """Return the record of a schema, also if the value may be null."""
     match schema:
         case ["null", record] | [record, "null"]:
             return record

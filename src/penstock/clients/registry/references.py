@@ -1,4 +1,4 @@
-"""Avro schemas that refer to types of other schemas, made whole: every type stands where it is first used."""
+"""Avro schemas with the types that they reference inlined."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -8,13 +8,13 @@ _NAMED: Final = ("record", "error", "enum", "fixed")
 
 
 def inline_references(schema: str, others: Iterable[str]) -> str:
-    """A schema with the types of others in it that it refers to. ValueError if one of them is no schema."""
+    """Return a schema with the types of other schemas that it references. ValueError if one of them is invalid."""
     known = {name: found for other in others for name, found in _definitions(json.loads(other), "")}
     return json.dumps(_inline_types(json.loads(schema), "", known, set())) if known else schema
 
 
 def _definitions(schema: Any, space: str) -> Iterator[tuple[str, Any]]:
-    """Every type of a schema that has a name, with its whole name; `space` is what names without one belong to."""
+    """Return the named types of a schema by full name; `space` is the namespace of names without one."""
     match schema:
         case list():
             for part in schema:
@@ -29,7 +29,7 @@ def _definitions(schema: Any, space: str) -> Iterator[tuple[str, Any]]:
 
 
 def _inline_types(schema: Any, space: str, known: dict[str, Any], seen: set[str]) -> Any:
-    """The same schema, names of known types replaced by those types the first time that they come."""
+    """Replace the names of known types by the types, where they occur first."""
     match schema:
         case str():
             name = schema if "." in schema or not space else f"{space}.{schema}"
@@ -61,7 +61,7 @@ def _inline_types(schema: Any, space: str, known: dict[str, Any], seen: set[str]
 
 
 def _names(schema: Any, space: str) -> tuple[str, str]:
-    """The whole name of a type, and what the names within it belong to."""
+    """Return the full name of a type, and its namespace."""
     name: str = schema["name"]
     if "." in name:
         return name, name.rpartition(".")[0]

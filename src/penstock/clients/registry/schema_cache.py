@@ -1,4 +1,4 @@
-"""What a schema registry has said about topics, kept for as long as a run lasts."""
+"""Schemas that a registry has returned, kept for a run."""
 
 import json
 import time
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from penstock.backoff import delay_secs
 from penstock.clients.kafka.avro import AvroSchemas
 from penstock.clients.kafka.confluent_wire import (
     WriterSchemas,
@@ -23,10 +24,14 @@ _LONGEST_SECS: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class _MissingSchema:
-    """That the registry had no schema of a number when it was asked, and how long nobody asks it again."""
+    """The registry had no schema of this number when it was asked; `due` is when to ask again."""
 
     asked_at: float
-    pause_secs: float = _PAUSE_SECS
+    attempts: int = 1
+
+    @property
+    def due(self) -> float:
+        return self.asked_at + delay_secs(self.attempts, first_secs=_PAUSE_SECS, longest_secs=_LONGEST_SECS)
 
 
 class SchemaArrived(QueryFailed):
@@ -37,7 +42,7 @@ class SchemaArrived(QueryFailed):
 
 
 class SchemaCache:
-    """Schemas by topic. The one that rows are read into stays as it was at first: a query keeps its columns."""
+    """Schemas by topic. The reader's schema stays that of the first request: a query keeps its columns."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -50,7 +55,7 @@ class SchemaCache:
         self._chosen: dict[tuple[str, str], RegisteredSchema] = {}
 
     def schemas(self, topic: str, subject: str, version: int | str | None = None) -> AvroSchemas:
-        """Everything that is known about the records of a topic. Rows are read into this version of its subject."""
+        """Return the schemas of a topic's records. Rows are read with this version of its subject."""
         wanted = version or "latest"
         if (subject, wanted) not in self._subjects:
             self._subjects[subject, wanted] = self._fetch_subject(topic, subject, wanted)
@@ -58,7 +63,7 @@ class SchemaCache:
         return AvroSchemas(known.reader, {**known.writers, **further.writers}, further.unknown, further.since)
 
     def key_schemas(self, topic: str) -> WriterSchemas:
-        """Everything that is known about the keys of a topic. They need not be Avro, nor anybody's to look at."""
+        """Return the schemas of a topic's keys. They need not be Avro, nor readable for us."""
         if topic not in self._keys:
             found: Mapping[int, RegisteredSchema] = {}
             try:
@@ -73,14 +78,14 @@ class SchemaCache:
         return WriterSchemas({**self._keys[topic], **further.writers}, further.unknown, further.since)
 
     def _requested_writers(self) -> WriterSchemas:
-        """What was asked for by number."""
+        """Return the schemas that were requested by id."""
         return self._fixed or WriterSchemas(dict(self._fetch_schema), frozenset(self._missing))
 
     def freeze(self, notes: Path | None) -> "SchemaCache":
-        """The same book, which knows no other numbers later on than now: all batches of a query are read alike.
+        """Return a copy that learns no further ids, so that all batches of a query are read alike.
 
-        Numbers of none are noted. When one of them has a schema after all, batches that began before go without it also
-        when they are done again: a sink may have the rest of one, and its dead letters may be kept.
+        Ids without a schema are noted. If one of them gets a schema later, batches that began before are still read
+        without it when they are repeated: a sink may have the rest of such a batch, and its dead letters may be kept.
         """
         found, noted = copy(self), _read_notes(notes)
         known, missing, now = dict(self._fetch_schema), frozenset(self._missing), int(time.time() * 1000)
@@ -92,7 +97,7 @@ class SchemaCache:
 
     @property
     def restart_reason(self) -> SchemaArrived | None:
-        """Why a query that goes by this frozen cache should begin again, if a schema has arrived that it lacks."""
+        """Why a query with this copy should restart, if more schemas are known now."""
         fixed = WriterSchemas({}) if self._fixed is None else self._fixed
         return next((SchemaArrived(number) for number in fixed.unknown if number in self._fetch_schema), None)
 
@@ -101,8 +106,7 @@ class SchemaCache:
         return number in self._fetch_schema or any(number in numbers for numbers in others)
 
     def learn(self, number: int) -> None:
-        """Ask for a schema by its number. That the registry has none is remembered for a while, or none that is a
-        schema of Avro."""
+        """Fetch a schema by its id. If there is none, or it is not Avro, that is remembered for a while."""
         try:
             found = self.registry.schema(number)
         except (LookupError, ValueError):
@@ -112,26 +116,25 @@ class SchemaCache:
             self._missing.pop(number, None)
         else:
             before = self._missing.get(number)
-            pause = _PAUSE_SECS if before is None else min(2 * before.pause_secs, _LONGEST_SECS)
-            self._missing[number] = _MissingSchema(time.monotonic(), pause)
+            self._missing[number] = _MissingSchema(time.monotonic(), 1 if before is None else before.attempts + 1)
 
     def refresh_missing(self) -> None:
-        """Ask for schemas that the registry did not have a while ago. It may be called from another thread."""
+        """Fetch missing schemas again when they are due. May be called from another thread."""
         now = time.monotonic()
         for number, missing in list(self._missing.items()):
-            if now >= missing.asked_at + missing.pause_secs:
+            if now >= missing.due:
                 self.learn(number)
 
     def resolve_schema(self, number: int) -> None:
-        """Ask for a schema that a query failed for, unless another query that met it has asked already.
+        """Ask for a schema that a query failed for, unless another query has asked already.
 
-        Whatever begins from here on knows the schema, or knows that there is none, so nothing fails for it again.
+        Queries that start from here on know the schema, or know that there is none.
         """
         if number not in self._fetch_schema and number not in self._missing:
             self.learn(number)
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
-        """The number of a schema that we write by; the registry is asked once."""
+        """Register a schema once per run, and return its id."""
         if (subject, schema) not in self._parse_schema:
             try:
                 self._parse_schema[subject, schema] = self.registry.register(subject, schema, kind)
@@ -141,9 +144,9 @@ class SchemaCache:
         return self._parse_schema[subject, schema]
 
     def writer_schema(self, subject: str, schema: str) -> RegisteredSchema:
-        """The schema that rows are written by: the newest of a subject if it has the same fields, or else this one.
+        """Return the schema to write with: the latest of the subject if it has the same fields, else this one.
 
-        Where values of the subject may be null as a whole, so may those of this one: it would not be compatible.
+        If the latest allows a null in place of a record, so does this one: it would not be compatible otherwise.
         """
         if (subject, schema) not in self._chosen:
             newest = self.registry.latest(subject)
@@ -176,7 +179,7 @@ class SchemaCache:
 
 
 def _read_notes(notes: Path | None) -> dict[int, int | None]:
-    """Numbers that had no schema when a query was begun, and since when they have one, in milliseconds since 1970."""
+    """Return ids that had no schema when a query began, and since when they have one, in milliseconds since 1970."""
     if notes is None or not notes.is_file():
         return {}
     return {int(number): at for number, at in json.loads(notes.read_text(encoding="utf-8")).items()}

@@ -13,6 +13,7 @@ from penstock.clients.clusters import Cluster
 from penstock.clients.dead_letters.masking import BY_DIGEST, BY_PLACE
 from penstock.clients.dead_letters.model import WITHHELD, DeadLetter, DeadLetterKey
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.record_reader import read_records_at
 from penstock.connectors.contract import ORIGIN
 from penstock.runtime.dead_letters.rows import row_json
 from penstock.runtime.query.inputs import QueryInput
@@ -50,7 +51,7 @@ def _fetch_records(placed: Sequence[DeadLetter], cluster: Cluster | None) -> Map
     if not placed or cluster is None:
         return {}
     places = {(str(x.about["topic"]), int(x.about["partition"]), int(x.about["offset"])) for x in placed}
-    found = KafkaAdmin(cluster.kafka).records_at(places)
+    found = read_records_at(KafkaAdmin(cluster.kafka), places)
     records = {x.at: found.get((x.about["topic"], x.about["partition"], x.about["offset"])) for x in placed}
     return {x.at: record for x in placed if (record := records[x.at]) is not None and _is_record_of(record, x)}
 

@@ -4,13 +4,10 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.backoff import delay_secs
 from penstock.errors import PenstockError
 from penstock.manifest.model import QuerySpec
 from penstock.runtime.query.table_watch import CHANGED
-
-FIRST_SECS: Final = 0.1
-LONGEST_SECS: Final = 30.0
-"""The longest wait before a retry."""
 
 MOST_IN_DRAIN: Final = 3
 """How many retries in a row a query of `--once` has."""
@@ -49,7 +46,7 @@ class Retries:
         """Schedule a retry of a query with so many committed batches. Returns the attempt and the wait in seconds."""
         tries = self._next_try(spec, batches)
         self._tries[spec.name] = batches, tries
-        wait_secs = min(FIRST_SECS * 2 ** min(tries - 1, 20), LONGEST_SECS)
+        wait_secs = delay_secs(tries)
         self._waiting[spec.name] = _PendingRetry(spec, time.monotonic() + wait_secs, failure, drain)
         return tries, wait_secs
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from penstock.clients.postgres.cdc.published_table import PublishedTable
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import quote_identifier, quote_names
+from penstock.clients.retry import retry
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _export_snapshot(server: PostgresServer, link: Database, what: str) -> tuple
         said = " ".join(answer.error_message.decode(errors="replace").split())
         raise ServiceError(
             "replication-refused",
-            f"{server} does not make a slot: {said}",
+            f"{server} refused to create a slot: {said}",
             hint="see `max_replication_slots` and `max_wal_senders` of the server, and `pg_replication_slots`",
         )
     consistent, image = answer.get_value(0, 1), answer.get_value(0, 2)
@@ -174,14 +174,14 @@ def check_slot(db: Database, followed: PublishedTable, reached: int) -> int:
         raise ServiceError("records-gone", text, hint=_REBUILD)
     plugin, is_here, confirmed, status = found
     if plugin != "pgoutput" or not is_here:
-        text = f"the slot `{followed.slot}` of {followed.server} is of another database, or not for `pgoutput`"
+        text = f"the slot `{followed.slot}` of {followed.server} belongs to another database, or is not for `pgoutput`"
         raise ServiceError("replication-refused", text, hint="name another one in `slot_name`")
     if status == "lost" or confirmed is None:
-        text = f"the server has let go of changes since {place}, which `{followed.slot}` was to keep"
+        text = f"the server has deleted changes since {place} that the slot `{followed.slot}` should have kept"
         hint = f"see `max_slot_wal_keep_size`; drop the slot, and {_REBUILD}"
         raise ServiceError("records-gone", text, hint=hint)
     if lsn_number(confirmed) > reached:
-        text = f"somebody else has moved the slot `{followed.slot}` on to {confirmed}; it was read up to {place}"
+        text = f"another client has advanced the slot `{followed.slot}` to {confirmed}; it was read up to {place}"
         raise ServiceError("records-gone", text, hint=_REBUILD)
     if (there := flushed_lsn(db)) < reached:
         text = f"{followed.server} has come to {lsn_text(there)}, and was read up to {place}: it is another database"
@@ -213,26 +213,27 @@ def find_batch_end(db: Database, followed: PublishedTable, target: int) -> Batch
 
 
 def lock_slot(db: Database, followed: PublishedTable) -> None:
-    """Keep others of us away from the slot as long as the connection lasts."""
-    ends = time.monotonic() + _PATIENCE_SECS
-    while db.execute("SELECT pg_try_advisory_lock(hashtext(%s))", (f"penstock {followed.slot}",)).fetchone() != (True,):
-        if time.monotonic() > ends:
+    """Lock the slot against other runs of Penstock as long as the connection lasts."""
+
+    def lock() -> None:
+        key = (f"penstock {followed.slot}",)
+        if db.execute("SELECT pg_try_advisory_lock(hashtext(%s))", key).fetchone() != (True,):
             raise _slot_in_use_error(followed, "another query reads it")
-        time.sleep(0.2)
+
+    retry(lock, _PATIENCE_SECS)
 
 
 def retry_while_in_use(followed: PublishedTable, ask: Callable[[], Answer]) -> Answer:
-    """Ask for something for which nobody else may use the slot."""
+    """Repeat a call while another connection uses the slot."""
     import psycopg
 
-    ends = time.monotonic() + _PATIENCE_SECS
-    while True:
+    def ask_once() -> Answer:
         try:
             return ask()
         except psycopg.errors.ObjectInUse as error:
-            if time.monotonic() > ends:
-                raise _slot_in_use_error(followed, error.diag.message_primary or "") from None
-        time.sleep(0.2)
+            raise _slot_in_use_error(followed, error.diag.message_primary or "") from None
+
+    return retry(ask_once, _PATIENCE_SECS)
 
 
 def _slot_in_use_error(followed: PublishedTable, said: str) -> ServiceError:

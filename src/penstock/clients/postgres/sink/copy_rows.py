@@ -1,4 +1,4 @@
-"""Rows as the lines of COPY, made by Spark."""
+"""Rows as lines of COPY, made by Spark."""
 
 from __future__ import annotations
 

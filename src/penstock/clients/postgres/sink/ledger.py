@@ -1,4 +1,4 @@
-"""Which batches a database has: one row for each, written in the transaction that writes the rows of the batch."""
+"""The ledger: one row per batch, written in the transaction that writes the rows of the batch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 _NAME: Final = "penstock_ledger"
 _KEPT: Final = 1000
-"""How many batches of a query are remembered: Spark itself keeps a hundred."""
+"""How many batches of a query the ledger keeps; Spark keeps a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The ledger of a schema."""
+    """The ledger table of a schema."""
 
     table: QualifiedTable
 
@@ -28,7 +28,7 @@ class Ledger:
         return Ledger(QualifiedTable(schema, _NAME))
 
     def create_if_missing(self, db: Database) -> None:
-        """Make it, unless it is there."""
+        """Create the table, unless it exists."""
         with db.transaction():
             db.execute(LOCK)
             make_schema(db, self.table.schema)
@@ -39,10 +39,7 @@ class Ledger:
             )
 
     def has_batch(self, db: Database, ref: BatchRef) -> bool:
-        """Whether the batch is written. Refuses one that was written from other input, or that is long gone.
-
-        The ledger is made if it is not there.
-        """
+        """Whether the ledger has the batch. A batch that was written from other input is refused."""
         from psycopg.errors import UndefinedTable
 
         try:

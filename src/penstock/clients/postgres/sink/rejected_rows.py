@@ -1,4 +1,4 @@
-"""Rows that a table does not take, found by writing them in turn, in a transaction that is taken back."""
+"""Rows that a table refuses, found by writing rows in a transaction that is rolled back."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _ROWS: Final = 5_000
 _BYTES: Final = 8 * 2**20
 CopyLine: TypeAlias = tuple[int, bytes]
-"""The number of a row, and the row as COPY wants it, but for the token at its end."""
+"""The number of a row, and its line for COPY without the token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Writes rows behind those that were taken before them. Halves of what is refused are tried by themselves, so a row
-    costs a few statements, and none to Spark."""
+    """Writes rows after those that were accepted before. Refused rows are bisected, which costs a few statements per
+    row and no Spark job."""
 
     db: Database
     server: PostgresServer
@@ -33,7 +33,7 @@ class Trial:
     copy: str
 
     def find_rejected_rows(self, lines: Iterable[CopyLine]) -> Iterator[tuple[int, str]]:
-        """The numbers of rows that are not taken, and what is said of each."""
+        """Return the numbers of rejected rows, with their errors."""
         with self.db.transaction(force_rollback=True):
             for some in _chunks(lines):
                 yield from self._bisect_lines(some)
@@ -50,7 +50,7 @@ class Trial:
         yield from self._bisect_lines(lines[middle:])
 
     def _try_lines(self, lines: Sequence[CopyLine]) -> str | None:
-        """What is said of some rows, which are in the table if it is nothing. Constraints wait as they would."""
+        """Write rows; return the error, or None if they were accepted. Deferred constraints stay deferred."""
         token = secrets.randbits(62)
         end = b"\t%d\n" % token
         text = b"".join(line + end for _, line in lines)
@@ -69,7 +69,7 @@ class Trial:
 
 
 def _chunks(lines: Iterable[CopyLine]) -> Iterator[list[CopyLine]]:
-    """As many at a time as memory holds."""
+    """Split lines into chunks that fit into memory."""
     some: list[CopyLine] = []
     size = 0
     for line in lines:

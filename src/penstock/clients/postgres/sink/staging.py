@@ -37,15 +37,14 @@ _REPORT: Final = (
     "part INT, rows BIGINT, checksum BIGINT, lines BINARY, code STRING, message STRING, hint STRING, passing BOOLEAN"
 )
 _FEW: Final = 128 * 1024
-"""Up to how many bytes a task hands to the driver: to log in takes longer than to copy them."""
+"""The most bytes that a task returns to the driver: to log in takes longer than to copy them."""
 _ROOM: Final = 2**20
-"""Up to how many bytes stay in the table, as rows of batches that are over: to empty it takes longer than to pass over
-them."""
+"""The most bytes of finished batches that stay in the table: to truncate it takes longer than to skip them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """Rows on their way, all under one token: those that have arrived beside their table, and lines that will."""
+    """Staged rows of one token: parts in the staging table, and lines that the driver will copy."""
 
     table: QualifiedTable
     token: int
@@ -54,17 +53,17 @@ class StagedRows:
     arrived: int
     copy: str
     lines: Mapping[int, bytes]
-    """By the number of the part."""
+    """Lines by the number of their part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The table beside another one, for the rows of one sink."""
+    """The staging table of one sink."""
 
     table: QualifiedTable
     columns: Mapping[str, str]
     gone: str | None
-    """What says of a row that it is gone, in SQL. Nothing where none can be: a column more is more to read and sort."""
+    """The SQL condition for deleted rows; empty if there are none: a column more is more to read and sort."""
 
     @staticmethod
     def create_for(target: QualifiedTable, ref: BatchRef, columns: Mapping[str, str], gone: str | None) -> Stage:
@@ -80,7 +79,7 @@ class Stage:
         return self.table.sibling(self.table.name.replace("rows", "parts", 1))
 
     def create_if_missing(self, db: Database) -> None:
-        """Make it, or make it anew if its columns are others."""
+        """Create the table, again if its columns differ."""
         wanted = {**self.columns, **self._own}
         if columns_of(db, self.table) == wanted and columns_of(db, self.parts):
             return
@@ -97,9 +96,9 @@ class Stage:
                 db.execute(f"CREATE UNLOGGED TABLE {self.table} ({each}) WITH (autovacuum_enabled = false)")
 
     def fill(self, rows: DataFrame, server: PostgresServer, most_tasks: int | None = None) -> StagedRows:
-        """Copy rows there from where they are, or fetch them if they are few.
+        """Copy rows from the executors, or fetch them if they are few.
 
-        Rows are numbered before tasks are put together, so that their order stays whoever copies them.
+        Rows are numbered before tasks are combined, so that their order is kept whoever copies them.
         """
         token = secrets.randbits(62)
         copier = Copier(server, self.copy_sql(rows), self.parts.parameter_safe, token)
@@ -122,12 +121,12 @@ class Stage:
         )
 
     def number_lines(self, rows: DataFrame, place: str) -> Iterator[tuple[int, bytes]]:
-        """Rows by the number in a column, as lines without the token and what follows it, in their order."""
+        """Return rows as lines in the order of a number column, without the token and what follows it."""
         lines = rows.selectExpr(place, f"{self._line(rows)} AS line")
         return ((row[place], row["line"].encode()[:-1]) for row in lines.toLocalIterator())
 
     def copy_sql(self, rows: DataFrame) -> str:
-        """How lines of such rows get into it."""
+        """Return the COPY statement for such lines."""
         names = quote_names([*(field.name for field in self._fields(rows)), *self._own])
         return f"COPY {self.table} ({names}) FROM STDIN"
 
@@ -142,9 +141,10 @@ class Stage:
         return copy_line(self._fields(rows), more)
 
     def complete(self, db: Database, staged: StagedRows) -> None:
-        """Copy what was fetched, in the transaction that is open. The rest must be there: a crash has emptied it.
+        """Copy the fetched lines, in the open transaction, and check that all parts are there: a crash empties the
+        table.
 
-        A task that was given up must not come with a part from now on, nor have come with one that was fetched.
+        A task that was given up can write no part from now on, nor may it have written one that was fetched.
         """
         there, free = staged.arrived, len(staged.lines)
         if there:
@@ -162,8 +162,8 @@ class Stage:
                     copy.write(lines)
 
     def empty(self, db: Database) -> None:
-        """Take out all rows, unless they are few. They can stay also if a task that was given up still writes: nobody
-        takes them for others."""
+        """Delete all rows, unless they are few. Rows that a task writes after it was given up do no harm: nothing reads
+        them."""
         from psycopg.errors import LockNotAvailable
 
         if db.execute("SELECT pg_table_size(to_regclass(%s)) > %s", (str(self.table), _ROOM)).fetchone() == (True,):
@@ -173,10 +173,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """What runs on an executor: lines of COPY go from Spark to the server as they are.
+    """Copies lines from Spark to the server, on an executor.
 
-    Whoever comes first with a part of a token has it. A task that is tried a second time gives the batch up, which is
-    then done again: nobody can tell whether the first one saw all of its rows before Spark let go of it.
+    The first task that writes a part of a token owns it. A second attempt gives the batch up, which is then repeated:
+    the first one may not have seen all rows before Spark ended it.
     """
 
     server: PostgresServer
@@ -206,7 +206,7 @@ class Copier:
         yield pyarrow.RecordBatch.from_arrays(arrays, names)
 
     def _deliver_lines(self, part: int, batches: Iterator[RecordBatch]) -> tuple[int, int, bytes | None]:
-        """How many rows there are and a checksum of them, and the rows themselves if they are few."""
+        """Return the number of rows and their checksum, and the rows themselves if they are few."""
         first: list[RecordBatch] = []
         size = 0
         for batch in batches:
@@ -238,7 +238,7 @@ class Copier:
 
 
 def _text(batch: RecordBatch) -> memoryview:
-    """The lines of a batch as Arrow has them: one behind the other."""
+    """Return the lines of an Arrow batch as one buffer."""
     import pyarrow
 
     lines = batch.column(0)

@@ -1,4 +1,4 @@
-"""Batches into a table, each in one transaction with a note of it.
+"""Writes of batches to a table, each in one transaction with its ledger row.
 
 With a key, changes are merged into the table. Without one, they are appended to it as a log, with their operation.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableWriter:
-    """How a table is written. It is made if it is not there, unless it must be."""
+    """How a table is written. It is created if it does not exist, unless it must."""
 
     server: PostgresServer
     table: QualifiedTable
@@ -43,12 +43,12 @@ class TableWriter:
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
     create: bool = True
     aggregation: Aggregation | None = None
-    """What is counted in another table as this one changes."""
+    """Aggregates of this table that another table keeps."""
     most_tasks: int | None = None
-    """How many tasks copy at a time at most."""
+    """The maximum number of tasks that copy at a time."""
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        """Write a batch unless it is written, and say how many rows that were."""
+        """Write a batch unless the ledger has it, and return the number of rows."""
         ledger = Ledger.of(self.table.schema)
         with pooled_connection(self.server) as db:
             if ledger.has_batch(db, ref):
@@ -64,7 +64,7 @@ class TableWriter:
             return staged.rows
 
     def check(self, columns: Columns | None) -> None:
-        """Refuse a table that rows of these columns do not fit, as the first batch would; nothing is changed."""
+        """Refuse a table that rows of these columns do not fit. Nothing is changed."""
         with self.server.connect() as db:
             there = tables.columns_of(db, self.table)
             if not there and not self.create:
@@ -81,7 +81,7 @@ class TableWriter:
                 self._change_table(db, missing, there)
 
     def empty(self) -> None:
-        """Delete all rows of the table, if it is there. Triggers on it see that, so sums that they keep stay right."""
+        """Delete all rows of the table, if it exists. Triggers run, so aggregates stay right."""
         with pooled_connection(self.server) as db:
             if tables.columns_of(db, self.table):
                 db.execute(f"DELETE FROM {self.table}")
@@ -94,7 +94,7 @@ class TableWriter:
         return None
 
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
-        """Write some rows of a batch, and take them back."""
+        """Write rows of a batch, and roll back."""
         with pooled_connection(self.server) as db:
             stage, merge, staged = self._stage_rows(db, self._with_operations(rows), ref)
             with db.transaction(force_rollback=True):
@@ -104,7 +104,7 @@ class TableWriter:
             stage.empty(db)
 
     def find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
-        """The rows of a batch that the table does not take, by the number in a column, and why."""
+        """Return the rows of a batch that the table refuses, by the number in a column, with their errors."""
         rows = self._with_operations(rows)
         with pooled_connection(self.server) as db:
             stage, merge = self._prepare_stage(db, rows.drop(place), ref)
@@ -138,11 +138,11 @@ class TableWriter:
         return stage, merge
 
     def _with_operations(self, rows: DataFrame) -> DataFrame:
-        """Spell the operation of every row alike, where it becomes a column."""
+        """Write the operations of all rows in one spelling, where they become a column."""
         return rows if self.key or OP not in rows.columns else rows.withColumn(OP, row_operation(rows))
 
     def _match_columns(self, db: Database, rows: DataFrame) -> dict[str, str]:
-        """The columns that are written, with the types that they have in the table."""
+        """Return the columns that are written, with their types in the table."""
         wanted = tables.wanted_columns(rows.schema, without=(OP,) if self.key else ())
         there = tables.columns_of(db, self.table)
         if not there:
@@ -164,7 +164,7 @@ class TableWriter:
         return tables.columns_of(db, self.table)
 
     def _change_table(self, db: Database, missing: Mapping[str, str], there: dict[str, str]) -> dict[str, str]:
-        """The columns of a table that lacks some, as it is wanted."""
+        """Add the missing columns to a table, ignore them or refuse them, as the sink is configured."""
         if self.schema_change == "ignore":
             if OP in missing:
                 warn_once(f"{self.table} has no column `{OP}`, so deletes are left out: `schema_change` is `ignore`.")
