@@ -64,7 +64,7 @@ COURIER = """
 from functools import partial
 from typing import Literal
 
-from penstock.connectors.contract import Sink
+from penstock.connectors.contract import Sink, WriteResult
 
 
 class CourierSink(Sink):
@@ -72,10 +72,10 @@ class CourierSink(Sink):
     delivery = "at least once"
     to: str
 
-    def write(self, batch, ref):
+    def write(self, batch, ref, keep=None):
         from carrying import carry
 
-        return batch.rdd.mapPartitions(partial(carry, to=self.to)).sum()
+        return WriteResult(batch.rdd.mapPartitions(partial(carry, to=self.to)).sum())
 """
 
 
