@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.process.cli import Inside
+
 Service = TypeVar("Service")
 
 SERVICES: Final = "services"
@@ -108,3 +110,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     logs: Path = tmp_path_factory.mktemp("spark") / "logs"
     with spark_session(SparkSpec(master="local[2]"), logs, [*fetch(KAFKA), *fetch(POSTGRES)]) as session:
         yield session
+
+
+@pytest.fixture
+def inside(spark: "SparkSession") -> "Inside":
+    """The command `penstock`, in this process."""
+    from tests.process.cli import Inside
+
+    return Inside(spark)

@@ -1,13 +1,22 @@
 """`penstock` as a process of its own, the way people run it."""
 
+import gc
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PENSTOCK = str(Path(sys.executable).parent / "penstock")
 PATIENCE = 300
@@ -28,6 +37,48 @@ def penstock(
         timeout=timeout,
         stdin=subprocess.DEVNULL,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a command left behind, as `subprocess` says it."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """The command in this process, with the Spark session of the tests: for all that needs no process of its own."""
+
+    spark: "SparkSession"
+
+    def __call__(self, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Ended:
+        from penstock.cli import output
+        from penstock.cli.main import main
+        from penstock.runtime.spark import session
+
+        out, err, code, threshold = io.StringIO(), io.StringIO(), 0, gc.get_threshold()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(cwd)
+            patch.setattr(sys, "argv", ["penstock", *arguments])
+            patch.setattr(session, "spark_session", self._lend)
+            patch.setattr(output, "json_mode", False)
+            patch.setattr(output, "log_format", None)
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
+            try:
+                main()
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+            finally:
+                gc.set_threshold(*threshold)
+        return Ended(code, out.getvalue(), err.getvalue())
+
+    @contextmanager
+    def _lend(self, *_: Any, **__: Any) -> "Iterator[SparkSession]":
+        yield self.spark
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.endpoint import Endpoint
-from tests.process.cli import PATIENCE, UNHURRIED, background, children, everybody, penstock, wait_until
+from tests.process.cli import PATIENCE, UNHURRIED, Inside, background, children, everybody, wait_until
 from tests.process.test_stopping import ended, hang_at, project, server, waits
 
 __all__ = ["project", "server"]
@@ -75,7 +75,7 @@ models:
 """
 
 
-def test_a_kill_inside_the_first_batch_leaves_the_number_of_state_partitions(tmp_path: Path) -> None:
+def test_a_kill_inside_the_first_batch_leaves_the_number_of_state_partitions(tmp_path: Path, inside: Inside) -> None:
     topics, home = tmp_path / ".penstock" / "topics", tmp_path / ".penstock" / "project.counts" / "default"
     (topics / "s.v1").mkdir(parents=True)
     (topics / "s.v1" / "1.json").write_text("".join(f'{{"k": {n % 200}}}\n' for n in range(600)))
@@ -96,8 +96,8 @@ def test_a_kill_inside_the_first_batch_leaves_the_number_of_state_partitions(tmp
     assert 0 < partitions() < 40
     assert not list((state.parents[1] / "commits").glob("[0-9]*"))
 
-    done = penstock("run", "--once", cwd=tmp_path)
+    done = inside("run", "--once", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert partitions() == 40
-    shown = penstock("show", "counts", "--limit", "500", "--format", "json", cwd=tmp_path)
+    shown = inside("show", "counts", "--limit", "500", "--format", "json", cwd=tmp_path)
     assert {row["k"]: row["n"] for row in json.loads(shown.stdout)} == dict.fromkeys(range(200), 3)

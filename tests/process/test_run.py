@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from penstock.cli.sample import write_minute
-from tests.process.cli import PATIENCE, UNHURRIED, alive, background, children, penstock, wait_until
+from tests.process.cli import PATIENCE, UNHURRIED, Inside, alive, background, children, penstock, wait_until
 
 pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-def quickstart(tmp_path: Path) -> Path:
-    made = penstock("init", "shop", cwd=tmp_path)
+def quickstart(tmp_path: Path, inside: Inside) -> Path:
+    made = inside("init", "shop", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     return tmp_path / "shop"
 
@@ -40,8 +40,8 @@ def paid_ids(project: Path) -> list[int]:
     return sorted(o["order_id"] for o in orders if o["status"] == "paid" and o["amount"] > 0)
 
 
-def test_a_new_project_runs_shows_and_has_nothing_left_to_do(quickstart: Path) -> None:
-    first = penstock("run", "--once", "--format", "json", cwd=quickstart)
+def test_a_new_project_runs_shows_and_has_nothing_left_to_do(quickstart: Path, inside: Inside) -> None:
+    first = inside("run", "--once", "--format", "json", cwd=quickstart)
     assert first.returncode == 0, first.stderr
     queries = {q["query"]: q for q in json.loads(first.stdout)["queries"]}
     assert list(queries) == ["orders_clean", "large_orders", "revenue_by_minute"]
@@ -49,15 +49,15 @@ def test_a_new_project_runs_shows_and_has_nothing_left_to_do(quickstart: Path) -
     assert {"batches", "rows_in", "rows_out", "seconds"} <= queries["orders_clean"].keys()
     assert ids(quickstart, "orders.clean.v1") == paid_ids(quickstart)
 
-    shown = penstock("show", "revenue_by_minute", "--limit", "3", "--format", "json", cwd=quickstart)
+    shown = inside("show", "revenue_by_minute", "--limit", "3", "--format", "json", cwd=quickstart)
     rows = json.loads(shown.stdout)
     assert len(rows) == 3
     assert set(rows[0]) == {"country", "minute", "orders", "revenue"}
 
-    status = json.loads(penstock("status", "--format", "json", cwd=quickstart).stdout)
+    status = json.loads(inside("status", "--format", "json", cwd=quickstart).stdout)
     assert status["running"] is False
     assert {q["state"] for q in status["queries"]} == {"finished"}
-    plan = json.loads(penstock("plan", "--format", "json", cwd=quickstart).stdout)
+    plan = json.loads(inside("plan", "--format", "json", cwd=quickstart).stdout)
     assert plan["changes"] == 0
 
 
@@ -83,10 +83,12 @@ main()
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_kill_around_the_write_leaves_no_duplicates_and_no_gap(quickstart: Path, moment: str, tmp_path: Path) -> None:
+def test_a_kill_around_the_write_leaves_no_duplicates_and_no_gap(
+    quickstart: Path, moment: str, tmp_path: Path, inside: Inside
+) -> None:
     """`before` the second batch is renamed into place, and `after` that but before Spark commits it."""
     select = ("--select", "orders_clean")
-    assert penstock("run", "--once", *select, cwd=quickstart).returncode == 0
+    assert inside("run", "--once", *select, cwd=quickstart).returncode == 0
     first = ids(quickstart, "orders.clean.v1")
     write_minute(quickstart, 99, 500)
     script = tmp_path / "kill.py"
@@ -99,21 +101,21 @@ def test_a_kill_around_the_write_leaves_no_duplicates_and_no_gap(quickstart: Pat
     assert not (checkpoint / "commits" / "1").exists()
     assert ids(quickstart, "orders.clean.v1") == (first if moment == "before" else paid_ids(quickstart))
 
-    again = penstock("run", "--once", *select, cwd=quickstart)
+    again = inside("run", "--once", *select, cwd=quickstart)
     assert again.returncode == 0, again.stderr
     assert (checkpoint / "commits" / "1").exists()
     assert ids(quickstart, "orders.clean.v1") == paid_ids(quickstart)
     assert len(paid_ids(quickstart)) > len(first)
 
 
-def test_a_run_goes_on_until_it_is_stopped_and_keeps_others_out(quickstart: Path) -> None:
+def test_a_run_goes_on_until_it_is_stopped_and_keeps_others_out(quickstart: Path, inside: Inside) -> None:
     with background("run", cwd=quickstart, env=UNHURRIED) as runner:
         wait_until(lambda: len(ids(quickstart, "orders.clean.v1")) > 0, "the first rows")
-        second = penstock("run", "--once", cwd=quickstart)
+        second = inside("run", "--once", cwd=quickstart)
         assert second.returncode == 3
         assert "already-running" in second.stderr
         assert re.search(rf"\b{runner.pid}\b", second.stderr)
-        status = json.loads(penstock("status", "--format", "json", cwd=quickstart).stdout)
+        status = json.loads(inside("status", "--format", "json", cwd=quickstart).stdout)
         assert (status["running"], status["pid"]) == (True, runner.pid)
 
         late = {"order_id": 999_999, "customer_id": 1, "country": "de", "status": "paid", "amount": 5.0}
@@ -123,20 +125,20 @@ def test_a_run_goes_on_until_it_is_stopped_and_keeps_others_out(quickstart: Path
         wait_until(lambda: 999_999 in ids(quickstart, "orders.clean.v1"), "a row that came while it ran")
 
         def state() -> dict[str, Any]:
-            told = penstock("state", "revenue_by_minute", "--format", "json", cwd=quickstart)
+            told = inside("state", "revenue_by_minute", "--format", "json", cwd=quickstart)
             return json.loads(told.stdout) if told.returncode == 0 else {"operators": [{"rows": None}]}
 
         wait_until(lambda: state()["operators"][0]["rows"] is not None, "what is kept while it runs")
         assert (state()["running"], state()["operators"][0]["name"]) == (True, "stateStoreSave")
 
-        stopped = penstock("stop", cwd=quickstart, env=UNHURRIED)
+        stopped = inside("stop", cwd=quickstart, env=UNHURRIED)
         assert stopped.returncode == 0, stopped.stderr
         assert runner.wait(timeout=PATIENCE) == 0
-    assert penstock("stop", cwd=quickstart).returncode == 0
+    assert inside("stop", cwd=quickstart).returncode == 0
     assert ids(quickstart, "orders.clean.v1") == paid_ids(quickstart)
 
 
-def test_a_killed_runner_takes_its_jvm_with_it_and_frees_the_lock(quickstart: Path) -> None:
+def test_a_killed_runner_takes_its_jvm_with_it_and_frees_the_lock(quickstart: Path, inside: Inside) -> None:
     with background("run", cwd=quickstart) as runner:
         wait_until(lambda: bool(children(runner.pid)), "a JVM")
         wait_until(lambda: len(ids(quickstart, "orders.clean.v1")) > 0, "the first rows")
@@ -144,12 +146,12 @@ def test_a_killed_runner_takes_its_jvm_with_it_and_frees_the_lock(quickstart: Pa
         runner.send_signal(signal.SIGKILL)
         runner.wait(timeout=PATIENCE)
         wait_until(lambda: not any(alive(pid) for pid in jvms), "the end of the JVM")
-    status = json.loads(penstock("status", "--format", "json", cwd=quickstart).stdout)
+    status = json.loads(inside("status", "--format", "json", cwd=quickstart).stdout)
     assert status["running"] is False
     assert "running" not in {q["state"] for q in status["queries"]}
 
 
-def test_a_jvm_that_outlives_its_runner_keeps_the_next_one_waiting(quickstart: Path) -> None:
+def test_a_jvm_that_outlives_its_runner_keeps_the_next_one_waiting(quickstart: Path, inside: Inside) -> None:
     with background("run", cwd=quickstart) as runner:
         wait_until(lambda: len(ids(quickstart, "orders.clean.v1")) > 0, "the first rows")
         (jvm,) = children(runner.pid)
@@ -157,7 +159,7 @@ def test_a_jvm_that_outlives_its_runner_keeps_the_next_one_waiting(quickstart: P
         runner.send_signal(signal.SIGKILL)
         runner.wait(timeout=PATIENCE)
         try:
-            status = json.loads(penstock("status", "--format", "json", cwd=quickstart).stdout)
+            status = json.loads(inside("status", "--format", "json", cwd=quickstart).stdout)
             assert (status["running"], status["spark_pid"]) == (False, jvm)
             with background("run", "--once", cwd=quickstart) as second:
                 assert second.stdout is not None
@@ -214,7 +216,7 @@ def test_a_pipeline_is_found_by_its_environment_variable_and_prints_rows_only(tm
     assert re.search(r"^\S+Z INFO  Epoch finalized: 1$", done.stderr, re.MULTILINE)
 
 
-def test_a_job_ends_by_itself_and_every_application_id_has_a_memory_of_its_own(tmp_path: Path) -> None:
+def test_a_job_ends_by_itself_and_every_application_id_has_a_memory_of_its_own(tmp_path: Path, inside: Inside) -> None:
     (tmp_path / "numbers.yml").write_text(
         "sources: {numbers: {type: generator, rows: 4, columns: {n: {kind: sequence}}}}\n"
         "sinks: {out: {type: print, from: numbers}}\n"
@@ -223,7 +225,7 @@ def test_a_job_ends_by_itself_and_every_application_id_has_a_memory_of_its_own(t
     shown = []
     for application in ("first", "first", "second"):
         env = {"STREAMLING__APPLICATION_ID": application, "PATH": "/usr/bin:/bin"}
-        done = penstock("run", "numbers.yml", "--config", "job", cwd=tmp_path, env=env)
+        done = inside("run", "numbers.yml", "--config", "job", cwd=tmp_path, env=env)
         assert done.returncode == 0, done.stderr
         shown.append(done.stdout.splitlines())
     rows = ['INSERT {"n":0}', 'INSERT {"n":2}']
@@ -240,12 +242,12 @@ def test_without_java_there_is_an_answer_and_no_traceback(quickstart: Path, tmp_
     assert not (quickstart / ".penstock" / "state.db").exists()
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    penstock("init", "shop", cwd=tmp_path)
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, inside: Inside) -> None:
+    inside("init", "shop", cwd=tmp_path)
     home = tmp_path / "shop" / ".penstock"
     home.rename(tmp_path / "elsewhere")
     home.write_text("a file where a directory must be")
-    done = penstock("run", "--once", cwd=tmp_path / "shop")
+    done = inside("run", "--once", cwd=tmp_path / "shop")
     assert done.returncode == 4
     assert "not-writable" in done.stderr
     assert "Traceback" not in done.stderr

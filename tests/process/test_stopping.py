@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.endpoint import HANG, Endpoint, Received, Says, endpoint
-from tests.process.cli import PATIENCE, UNHURRIED, alive, background, everybody, penstock, wait_until
+from tests.process.cli import PATIENCE, UNHURRIED, Inside, alive, background, everybody, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -69,7 +69,7 @@ def ended(runner: "subprocess.Popen[str]", workers: list[int]) -> str:
     return said
 
 
-def test_the_batch_under_way_is_finished_and_no_other_is_begun(project: Path, server: Endpoint) -> None:
+def test_the_batch_under_way_is_finished_and_no_other_is_begun(project: Path, server: Endpoint, inside: Inside) -> None:
     with background("run", "p.yml", cwd=project, env=UNHURRIED) as runner:
         wait_until(lambda: len(server.ids) == 10, "the first batch")
         server.judge = lambda request: Says(does="wait") if request.rows[0]["id"] == 13 else None
@@ -87,21 +87,23 @@ def test_the_batch_under_way_is_finished_and_no_other_is_begun(project: Path, se
     assert sorted(server.ids) == [*range(20)]
     begun, committed = batches(project)
     assert begun == committed
-    status = json.loads(penstock("status", "p.yml", "--format", "json", cwd=project).stdout)
+    status = json.loads(inside("status", "p.yml", "--format", "json", cwd=project).stdout)
     assert [query["state"] for query in status["queries"]] == ["stopped"]
 
-    again = penstock("run", "p.yml", "--once", cwd=project)
+    again = inside("run", "p.yml", "--once", cwd=project)
     assert again.returncode == 0, again.stderr
     assert sorted(server.ids) == [*range(30)]
 
 
-def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: Path, server: Endpoint) -> None:
+def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(
+    project: Path, server: Endpoint, inside: Inside
+) -> None:
     budget = {"STREAMLING__SHUTDOWN_BUDGET_SECS": "1"}
     hang_at(server, 3)
     with background("run", "p.yml", cwd=project, env=budget) as runner:
         wait_until(lambda: waits(server), "a request that waits")
         workers = everybody(runner.pid)
-        stopped = penstock("stop", "p.yml", cwd=project, env=budget)
+        stopped = inside("stop", "p.yml", cwd=project, env=budget)
         said = ended(runner, workers)
     assert runner.returncode == 4
     assert "not-drained" in said
@@ -114,12 +116,14 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
     assert begun - committed == {"0"}
 
     server.judge = lambda request: None
-    again = penstock("run", "p.yml", "--once", cwd=project)
+    again = inside("run", "p.yml", "--once", cwd=project)
     assert again.returncode == 0, again.stderr
     assert {*server.ids} == {*range(10)}
 
 
-def test_who_is_in_a_hurry_does_not_wait_for_the_batch_under_way(project: Path, server: Endpoint) -> None:
+def test_who_is_in_a_hurry_does_not_wait_for_the_batch_under_way(
+    project: Path, server: Endpoint, inside: Inside
+) -> None:
     hang_at(server, 3)
     with background("run", "p.yml", cwd=project, env={"PENSTOCK__DRAIN_POLICY": "fast"}) as runner:
         wait_until(lambda: waits(server), "a request that waits")
@@ -130,11 +134,11 @@ def test_who_is_in_a_hurry_does_not_wait_for_the_batch_under_way(project: Path, 
     assert "Traceback" not in said
     begun, committed = batches(project)
     assert begun - committed == {"0"}
-    status = json.loads(penstock("status", "p.yml", "--format", "json", cwd=project).stdout)
+    status = json.loads(inside("status", "p.yml", "--format", "json", cwd=project).stdout)
     assert [query["state"] for query in status["queries"]] == ["stopped"]
 
     server.judge = lambda request: None
-    again = penstock("run", "p.yml", "--once", cwd=project)
+    again = inside("run", "p.yml", "--once", cwd=project)
     assert again.returncode == 0, again.stderr
     assert {*server.ids} == {*range(10)}
 

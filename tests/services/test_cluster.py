@@ -84,6 +84,7 @@ def process(log: Path, *arguments: str) -> Iterator[None]:
     """A class of Spark's as a process, which ends with the block. It finds nothing of ours but what it is sent."""
     home = Path(pyspark.__file__).parent
     environ = {"PATH": os.environ["PATH"], "SPARK_HOME": str(home), "JAVA_HOME": str(find_java().home)}
+    environ |= {name: os.environ[name] for name in ("JAVA_TOOL_OPTIONS",) if name in os.environ}
     with log.open("wb") as output:
         command = [str(home / "bin" / "spark-class"), *arguments]
         started = subprocess.Popen(command, stdout=output, stderr=output, env=environ, cwd=log.parent)

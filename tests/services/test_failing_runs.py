@@ -1,6 +1,7 @@
 """What people see of a run whose database is down for a while, does not answer, or does not let it in."""
 
 import json
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from penstock.dev import clickhouse as dev_clickhouse
 from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
 from penstock.runtime.delivery.sink_progress import NOTE
-from tests.process.cli import PATIENCE, UNHURRIED, alive, background, everybody, penstock, wait_until
+from tests.process.cli import PATIENCE, UNHURRIED, Inside, alive, background, everybody, wait_until
 from tests.services.clickhouse import client
 from tests.services.postgres import Database
 from tests.services.test_postgres_faults import signalled
@@ -58,14 +59,14 @@ def of_postgres(port: int, password: str = dev_postgres.PASSWORD) -> dict[str, s
     return {f"PENSTOCK__POSTGRES_SINK__{name}": value for name, value in said.items()}
 
 
-def query(project: Path, env: dict[str, str]) -> dict[str, Any]:
+def query(project: Path, env: dict[str, str], inside: Inside) -> dict[str, Any]:
     """What `status` says of the only query; it says nothing before the run has begun."""
-    told = json.loads(penstock("status", "p.yml", "--format", "json", cwd=project, env=env).stdout)
+    told = json.loads(inside("status", "p.yml", "--format", "json", cwd=project, env=env).stdout)
     return dict(told["queries"][0]) if told["queries"] else {"state": "waiting", "batches": 0}
 
 
-def is_tried_again(project: Path, env: dict[str, str], word: str) -> bool:
-    found = query(project, env)
+def is_tried_again(project: Path, env: dict[str, str], word: str, inside: Inside) -> bool:
+    found = query(project, env, inside)
     if found["state"] != "retrying":
         return False
     error = found["error"]
@@ -82,23 +83,23 @@ def ids(server: Database) -> list[int]:
 
 
 def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_not_waited_for(
-    tmp_path: Path, home: Path
+    tmp_path: Path, home: Path, inside: Inside
 ) -> None:
     """And what another sink has got of a batch meanwhile, it does not get again."""
     project = written(tmp_path, "postgres", "  shown: {type: print, from: numbers}\n")
     port = int(dev_postgres.up(home).about["port"])
     server, env = Database(port), {**of_postgres(port), "PENSTOCK__SHUTDOWN_BUDGET_SECS": "1"}
     with background("run", "p.yml", cwd=project, env=env) as runner:
-        wait_until(lambda: len(ids(server)) == 100, "the first rows")
+        wait_until(lambda: query(project, env, inside)["batches"] == 1, "the first rows")
         processes.stop(home)
         drop(project, 1)
-        wait_until(lambda: is_tried_again(project, env, "PostgreSQL at"), "a second attempt")
-        told = penstock("status", "p.yml", cwd=project, env=env).stdout
-        assert "to go on, since 20" in told
+        wait_until(lambda: is_tried_again(project, env, "PostgreSQL at", inside), "a second attempt")
+        told = inside("status", "p.yml", cwd=project, env=env).stdout
+        assert re.search(r"retry \d+, since 20", told)
         dev_postgres.up(home, port)
         wait_until(lambda: ids(server) == [*range(200)], "what came meanwhile")
-        wait_until(lambda: query(project, env)["retry"] is None, "a batch that is done")
-        assert query(project, env)["state"] == "running"
+        wait_until(lambda: query(project, env, inside)["retry"] is None, "a batch that is done")
+        assert query(project, env, inside)["state"] == "running"
 
         signalled(home, signal.SIGSTOP)
         workers = everybody(runner.pid)
@@ -118,17 +119,17 @@ def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_
     assert runner.returncode == 4
     assert "not-drained" in said
     assert "Traceback" not in said
-    again = penstock("run", "p.yml", "--once", cwd=project, env=env)
+    again = inside("run", "p.yml", "--once", cwd=project, env=env)
     assert again.returncode == 0, again.stderr
     assert ids(server) == [*range(300)]
     shown = [line for line in (said + again.stdout).splitlines() if line.startswith("INSERT ")]
     assert sorted(json.loads(line.removeprefix("INSERT "))["id"] for line in shown) == [*range(300)]
 
 
-def test_a_password_that_is_wrong_ends_the_run_with_the_sink_named(tmp_path: Path, home: Path) -> None:
+def test_a_password_that_is_wrong_ends_the_run_with_the_sink_named(tmp_path: Path, home: Path, inside: Inside) -> None:
     project = written(tmp_path, "postgres")
     env = of_postgres(int(dev_postgres.up(home).about["port"]), "no such password")
-    ended = penstock("run", "p.yml", cwd=project, env=env)
+    ended = inside("run", "p.yml", cwd=project, env=env)
     assert ended.returncode == 4
     first, caused, batch, last, *_ = ended.stderr[ended.stderr.index(" ERROR query") :].splitlines()
     assert (first, caused) == (" ERROR query `numbers` stopped", "    Caused by:")
@@ -136,13 +137,13 @@ def test_a_password_that_is_wrong_ends_the_run_with_the_sink_named(tmp_path: Pat
     assert last.startswith("        database-refused  PostgreSQL at 127.0.0.1:")
     assert "password authentication failed" in last
     assert "no such password" not in ended.stderr
-    found = query(project, env)
+    found = query(project, env, inside)
     assert (found["state"], found["retry"]) == ("failed", None)
     told = {name: found["error"][name] for name in ("node", "code", "internal", "retriable")}
     assert told == {"node": "kept", "code": "database-refused", "internal": False, "retriable": False}
 
 
-def test_clickhouse_that_is_down_for_a_while_is_tried_again(tmp_path: Path, home: Path) -> None:
+def test_clickhouse_that_is_down_for_a_while_is_tried_again(tmp_path: Path, home: Path, inside: Inside) -> None:
     project = written(tmp_path, "clickhouse")
     url = str(dev_clickhouse.up(home).about["url"])
     env = {"PENSTOCK__CLICKHOUSE_SINK__URL": url, **UNHURRIED}
@@ -152,11 +153,11 @@ def test_clickhouse_that_is_down_for_a_while_is_tried_again(tmp_path: Path, home
         return [int(row[0]) for row in asked.result_rows]
 
     with background("run", "p.yml", cwd=project, env=env) as runner:
-        wait_until(lambda: query(project, env)["batches"] == 1, "the first rows")
+        wait_until(lambda: query(project, env, inside)["batches"] == 1, "the first rows")
         assert stored() == [*range(100)]
         processes.stop(home)
         drop(project, 1)
-        wait_until(lambda: is_tried_again(project, env, "ClickHouse at"), "a second attempt")
+        wait_until(lambda: is_tried_again(project, env, "ClickHouse at", inside), "a second attempt")
         dev_clickhouse.up(home, int(url.rpartition(":")[2]))
         wait_until(lambda: stored() == [*range(200)], "what came meanwhile")
         runner.send_signal(signal.SIGTERM)

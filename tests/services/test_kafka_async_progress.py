@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.clients.kafka.admin import KafkaAdmin
-from tests.process.cli import background, penstock, wait_until
+from tests.process.cli import Inside, background, wait_until
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.services.stories import done, live
 from tests.spark.running import Running
@@ -92,7 +92,7 @@ def test_rows_arrive_what_is_left_out_is_kept_and_later_runs_go_on(
     )
 
 
-def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path, broker: Broker, topic: str) -> None:
+def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path, broker: Broker, topic: str, inside: Inside) -> None:
     (tmp_path / "stream_project.yml").write_text(text(broker, topic), encoding="utf-8")
     for begin in (0, 400):
         with background("run", cwd=tmp_path) as process:
@@ -102,7 +102,7 @@ def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path, broker: Brok
                 _send(broker, topic, range(place, place + 20))
             process.send_signal(signal.SIGKILL)
             process.wait()
-    ended = penstock("run", "--once", cwd=tmp_path)
+    ended = inside("run", "--once", cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     failing = [n for n in range(800) if n % 100 == 7]
     assert sorted(set(ids(broker, topic))) == [n for n in range(800) if n not in failing]
