@@ -28,17 +28,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests that need Spark, so that the others can run without Java."""
+    """Mark the tests that need Spark, and those that one worker takes together."""
     if "spark" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.spark)
+    item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the dear tests first, and tell xdist which tests one worker takes together."""
+    """Put the dear tests first."""
     items.sort(key=lambda item: DEAR_FIRST.index(_directory(item)))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
 def _group(item: pytest.Item) -> str:

@@ -153,7 +153,7 @@ def test_a_connector_that_somebody_else_made_is_left_alone(given: Given) -> None
     given.written("").running.run()
     given.worker.put(given.name, theirs)
     given.written(given.sink)
-    with pytest.raises(PlanRefused, match=r"has not made, with other settings: tasks\.max 3 -> 1") as no:
+    with pytest.raises(PlanRefused, match=r"did not create, with other settings: tasks\.max 3 -> 1") as no:
         given.steps()
     assert no.value.code == "connector-taken"
     given.written(given.sink.replace("tasks_max: 1", "tasks_max: 3"))
