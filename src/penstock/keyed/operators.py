@@ -88,10 +88,7 @@ class Ranking(_OperatorBase):
 
 @dataclass(frozen=True, slots=True)
 class LatestPerKey(_OperatorBase):
-    """Changes by key converted to signed rows: the old row of a key is retracted, the new one added.
-
-    The output is `columns` and `SIGN`.
-    """
+    """Changes by key as signed rows (`columns` and `SIGN`): the old row of a key is retracted, the new one added."""
 
     keys: tuple[str, ...]
     columns: tuple[str, ...] = ()

@@ -12,9 +12,9 @@ import org.apache.spark.sql.types.DataTypes;
 /**
  * Integers of 256 bits, as functions of a Spark session.
  *
- * A number is 32 bytes whose order, byte by byte, is that of the numbers, so Spark compares them itself. Unsigned
- * numbers are big-endian; signed ones have 2^255 added. A null gives null. The error for a number that does not fit has
- * a SQLSTATE for data exceptions, which marks it as an error of one row.
+ * A number is 32 bytes whose order, byte by byte, is that of the numbers: Spark compares them itself. Unsigned numbers
+ * are big-endian; signed ones have 2^255 added. A null gives null. A number that does not fit is an error with a
+ * SQLSTATE for data exceptions, which marks it as an error of one row.
  */
 public final class Int256 {
     static final int WIDTH = 32;

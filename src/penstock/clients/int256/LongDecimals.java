@@ -16,8 +16,8 @@ import org.apache.spark.sql.types.DataTypes;
  * A number is bytes whose order, byte by byte, is that of the numbers, whatever their scales: Spark compares them
  * itself, and equal numbers are equal bytes. Zero is 80. A positive number is C0, its exponent in two bytes with 8000
  * added, and its digits in pairs: each byte is one more than its pair. The number is 0.DIGITS times ten to the
- * exponent, without zeros at either end. A negative one is 40, the same bytes inverted, and FF. A null gives null. The
- * error for a number that does not fit has a SQLSTATE for data exceptions, which marks it as an error of one row.
+ * exponent, without zeros at either end. A negative one is 40, the same bytes inverted, and FF. A null gives null. A
+ * number that does not fit is an error with a SQLSTATE for data exceptions, which marks it as an error of one row.
  */
 public final class LongDecimals {
     static final int MOST_DIGITS = 1000;

@@ -50,7 +50,7 @@ class Fold(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CountFold:
-    """COUNT: the number of values."""
+    """COUNT: the number of values, or of rows."""
 
     types: tuple[pa.DataType, ...] = (pa.int64(),)
 

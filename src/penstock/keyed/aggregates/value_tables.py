@@ -37,10 +37,7 @@ class Bag:
         return pa.schema([(SLOT, pa.int64()), (VALUE, self.type), (COUNT, pa.int64())])
 
     def changed(self, old: pa.Table, values: pa.Array, rows: NewRows) -> pa.Table:
-        """Apply the new rows to the table.
-
-        Additions and retractions of a value are netted. A retraction of an absent value has no effect.
-        """
+        """Apply the new rows. Additions and retractions of a value are netted; absent values cannot be retracted."""
         signs = np.ones(len(values), np.int64) if rows.signs is None else rows.signs.astype(np.int64)
         arrays = [pa.array(rows.owners), normalize_floats(values), pa.array(signs)]
         table = concat(old, build_table(self.schema, arrays))
@@ -77,10 +74,7 @@ class Series:
         return pa.schema([(SLOT, pa.int64()), (VALUE, self.type), (ARRIVAL, pa.int64())])
 
     def changed(self, old: pa.Table, values: pa.Array, rows: NewRows) -> pa.Table:
-        """Apply the new rows to the table.
-
-        A retraction removes an equal new value if there is one, otherwise the first equal old value.
-        """
+        """Apply the new rows. A retraction removes an equal new value if any, or else the first equal old one."""
         new = build_table(self.schema, [pa.array(rows.owners), values, pa.array(rows.arrival)])
         if rows.signs is not None and (rows.signs < 0).any():
             return _remove_rows(

@@ -30,10 +30,9 @@ def codes(columns: Sequence[pa.Array], length: int) -> tuple[Ints, int]:
 
 
 def shared_codes(parts: Sequence[tuple[pa.Table, Sequence[str]]]) -> tuple[list[Ints], int]:
-    """Encode the rows of several tables together, by the columns named with each table.
+    """Encode the rows of several tables together, by the columns named with each, and count the codes.
 
-    Return the codes of each table and the number of codes. Columns are matched by their position in the names. Without
-    any names, all rows are equal.
+    Columns are matched by their position in the names. Without any names, all rows are equal.
     """
     lengths = [table.num_rows for table, _ in parts]
     columns = zip(*([table.column(name) for name in names] for table, names in parts), strict=True)

@@ -33,10 +33,9 @@ def places_within(keys: Ints) -> Ints:
 
 
 def survivors(pairs: Ints, size: int, there: int, old: int, arrival: Ints) -> Ints:
-    """Return the indexes of the first `there` rows that remain after each later row has removed one equal row.
+    """Return the indexes of the first `there` rows that remain after each later row has removed an equal one.
 
-    New rows, which come after the first `old`, are removed before old ones, so that a row that was added and retracted
-    in one batch leaves no trace.
+    New rows, which follow the first `old`, go before old ones: a row added and retracted in one batch leaves no trace.
     """
     takes = np.bincount(pairs[there:], minlength=size)
     order = np.lexsort((arrival, np.arange(there) < old, pairs[:there]))

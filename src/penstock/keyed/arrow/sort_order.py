@@ -27,8 +27,7 @@ ROOM = 2**62
 def ordinals(array: pa.Array) -> Ints:
     """Map each value to a number that sorts as the value does. The number of a null has no meaning.
 
-    NaN is the largest double. Text is compared by bytes, structs by field, and arrays by element; nulls inside come
-    first.
+    NaN is the largest double. Text is compared by bytes, structs by field, arrays by element, nulls inside first.
     """
     kind = array.type
     if pa.types.is_null(kind):
@@ -135,10 +134,7 @@ def extremes(values: Ints, owners: Ints, size: int, largest: bool) -> Ints:
 
 
 def _pack_keys(keys: Iterable[Ints], length: int) -> Ints:
-    """Pack the keys of each row into one number that sorts like them.
-
-    Keys of too many bits are replaced by their rank.
-    """
+    """Pack the keys of each row into one number that sorts like them. Too many bits are replaced by a rank."""
     result, room = np.zeros(length, np.int64), 1
     for key in keys if length else ():
         low, high = int(key.min()), int(key.max())

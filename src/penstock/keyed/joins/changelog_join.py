@@ -77,7 +77,7 @@ class ChangeJoinKernel:
         return drop_expired(table, clock, self.operator.ttl_ms)
 
     def _signed_rows(self, left: "_ChangeSide", right: "_ChangeSide", lefts: Ints, rights: Ints, net: Ints) -> pa.Table:
-        """Convert pairs of indexes with their count change to signed rows. Additions and retractions cancel out."""
+        """Convert pairs of indexes and count changes to signed rows. Equal additions and retractions cancel out."""
         same, count = codes([pa.array(left.looks[lefts]), pa.array(right.looks[rights])], len(net))
         first, total = first_rows(same, count), np.zeros(count, np.int64)
         np.add.at(total, same, net)

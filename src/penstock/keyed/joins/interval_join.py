@@ -123,10 +123,7 @@ class _IntervalSide:
 
 
 def _pairs(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """Return every pair of a left and a right index with equal codes.
-
-    A side is its indexes, and the codes of all its rows.
-    """
+    """Return every pair of a left and a right index with equal codes. A side is its indexes and all its codes."""
     (lefts, left_codes), (rights, right_codes) = left, right
     order = rights[np.argsort(right_codes[rights], kind="stable")]
     sorted_codes = right_codes[order]

@@ -91,10 +91,7 @@ def _sums(values: pa.Array, frame: RowFrames) -> pa.Array:
 
 
 def _double_sums(values: NumberArray, frame: RowFrames) -> NumberArray:
-    """Sum doubles per frame, in blocks whose lengths are powers of two.
-
-    No value outside the frame takes part in the sum.
-    """
+    """Sum doubles per frame, in blocks of powers of two, so that no value outside the frame takes part."""
     length, place = frame.stop - frame.start, frame.start.copy()
     sums = np.zeros(len(length))
     block, size = values, 1

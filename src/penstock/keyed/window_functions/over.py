@@ -156,10 +156,7 @@ class OverKernel:
         return values, table.filter(pa.array(self._visible_flags(calls, keys, at, clock)))
 
     def _range(self, reach: int, keys: Ints, at: Ints, here: Ints) -> RowFrames:
-        """Return for each row the frame of partition rows that are at most `reach` older.
-
-        A time that goes back is treated as the latest time so far.
-        """
+        """Return each row's frame: rows at most `reach` older. A time that goes back counts as the latest so far."""
         steps = np.unique(at)
         place = np.maximum.accumulate(key_times(keys, at, steps))
         since = np.searchsorted(steps, steps[place[here] - keys[here] * len(steps)] - reach)
@@ -178,10 +175,7 @@ class OverKernel:
     def _extend_running(
         self, partitions: pa.Table, partition_keys: Ints, rows: _PartitionRows, touched: Flags, clock: Clock
     ) -> tuple[CallValues, pa.Table]:
-        """Compute the calls over all rows from the start.
-
-        The results so far are treated as a row before the new ones.
-        """
+        """Compute the calls over all rows from the start. The earlier results act as a row before the new ones."""
         first = first_flags(rows.keys)
         heads, segment = np.flatnonzero(first), np.cumsum(first) - 1
         slot = np.full(len(touched), -1)
@@ -239,10 +233,7 @@ class OverKernel:
         return pa.table(columns, schema=self.output).filter(pa.array(ready)), table.filter(pa.array(~ready))
 
     def _frame_stops(self, keys: Ints, at: Ints) -> Ints:
-        """Return for each row the index after the last row of its time.
-
-        Without event time, each row has its own time.
-        """
+        """Return for each row the index after the last row of its time. Without event time, each has its own time."""
         if self.operator.time is None:
             return np.arange(1, len(keys) + 1)
         return stretch_ends(first_flags(keys) | first_flags(at))
@@ -262,10 +253,7 @@ class OverKernel:
         return seen.cast(self._call_type(call)) if call.function == "sum" else seen
 
     def _row_columns(self) -> list[str]:
-        """Return the columns of a row that are needed until it is emitted.
-
-        There is always one, because a table without columns would have no rows.
-        """
+        """Return the columns needed until a row is emitted: at least one, as a table without any has no rows."""
         told = self.operator
         used = (name for call in told.calls for name in (call.argument, call.default) if name is not None)
         return unique_names((*told.partition, *((told.time,) if told.time else ()), *told.columns, *used)) or [NOW]

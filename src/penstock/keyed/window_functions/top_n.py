@@ -137,10 +137,7 @@ class RankingKernel:
     def _changes_by_content(
         self, rows: pa.Table, before: RowPlaces, after: RowPlaces
     ) -> tuple[RowPlaces, RowPlaces, RowPlaces]:
-        """Return the rows that enter, no updates, and the rows that leave.
-
-        An equal row that enters and one that leaves cancel out.
-        """
+        """Return the rows that enter, no updates, and those that leave. Equal rows that do both cancel out."""
         stays = np.zeros((2, rows.num_rows), bool)
         stays[0, before.rows], stays[1, after.rows] = True, True
         out, into = before.where(~stays[1, before.rows]), after.where(~stays[0, after.rows])

@@ -165,10 +165,7 @@ class _Tracer:
         return [key for ways in self.outputs(source).values() for key in ways] if isinstance(source, Scope) else []
 
     def _alias(self, column: exp.Column, scope: Scope) -> exp.Expr | None:
-        """Return the output that a plain name refers to if no input has such a column.
-
-        Spark lets an output refer to other outputs.
-        """
+        """Return the output that a plain name refers to where no input has it: Spark lets outputs use others."""
         select = scope.expression
         sources = [source for _, source in scope.selected_sources.values()]
         if not isinstance(select, exp.Select) or any(self._can_have(source, column.name) for source in sources):

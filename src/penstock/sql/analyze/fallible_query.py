@@ -16,7 +16,7 @@ def find_fallible(
     inputs: Mapping[str, tuple[str, ...]],
     functions: frozenset[str] = frozenset(),
 ) -> dict[str, tuple[str, ...]]:
-    """Return by input the expressions over its rows that could fail before they reach a view.
+    """Return by input the expressions over its rows that could fail on the way to a view.
 
     `steps` has the Spark SQL of each view, `inputs` the columns of each input. Calls of `functions` are skipped. The
     result is empty if the SQL cannot be analyzed.

@@ -1,7 +1,4 @@
-"""Assign columns to their tables, also in HAVING and QUALIFY.
-
-sqlglot leaves the columns of these clauses unqualified, because they may be outputs.
-"""
+"""Assign columns to their tables, also in HAVING and QUALIFY, where sqlglot leaves them open as possible outputs."""
 
 from typing import Final
 

@@ -205,10 +205,7 @@ def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[st
 
 
 def _aligned_outputs(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
-    """Return the outputs of a query, each with those of the other sides of a set operation.
-
-    The shortest side limits the number of outputs.
-    """
+    """Return each output with those of the other sides of a set operation. The shortest side is the limit."""
     if isinstance(tree, exp.SetOperation):
         return [
             (*a, *b)
@@ -224,10 +221,7 @@ def _shared_type(same: tuple[exp.Expr, ...]) -> str | None:
 
 
 def _computed_type(projection: exp.Expr) -> str | None:
-    """Return the type of a computed output.
-
-    Most computed decimals have no known type, because Spark widens them by its own rules.
-    """
+    """Return the type of an output; None for most computed decimals, which Spark widens by its own rules."""
     expression = projection.unalias()
     if (wide := int256_type(projection.type)) is not None:
         return wide

@@ -105,10 +105,7 @@ def _describe_time(time: exp.Expr) -> str:
 
 
 def unsupported_problems(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:
-    """Report the constructs that cannot run as a stream, each with an alternative.
-
-    `never` selects those that no stream can run, or those that are only not supported here.
-    """
+    """Report the constructs that cannot run, with alternatives: those that no stream can run (`never`), or the rest."""
     return tuple(
         Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.way_out, subject=c.name)
         for c in constructs

@@ -176,10 +176,7 @@ _BY_CLASS: Final[Mapping[type[exp.Expr], tuple[tuple[str, str], ...]]] = {
 
 
 def wrong_arguments(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
-    """Report arguments of a type that the function does not accept.
-
-    Spark accepts strings as numbers; Flink does not.
-    """
+    """Report arguments of types that a function refuses. Spark accepts strings as numbers; Flink does not."""
     refused = _REFUSED if in_flink else _REFUSED_BY_SPARK
     table = TABLE if in_flink else PIPELINE_TABLE
     for node in typed.find_all(exp.Anonymous, exp.Bracket, *_BY_CLASS):

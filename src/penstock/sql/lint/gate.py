@@ -34,10 +34,7 @@ _SELECT: Final = "SELECT "
 def check_statement(
     sql: str, views: Collection[str], functions: Collection[str] = (), parameters: Collection[str] = ()
 ) -> str:
-    """Return the statement if it is one SELECT over these views that calls only Spark's functions and these.
-
-    Otherwise raise QueryFailed.
-    """
+    """Return one SELECT over these views with functions of Spark and these; otherwise raise QueryFailed."""
     return _check_sql(sql, frozenset(views), frozenset(f.upper() for f in functions), frozenset(parameters))
 
 

@@ -115,10 +115,7 @@ _DAY: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](.*))?")
 
 
 def _check_time_literal(node: exp.Expr) -> Iterator[Problem]:
-    """Report time literals such as `DATE 'nope'`.
-
-    Forms that only Spark can read, such as a region after the time, are left to it.
-    """
+    """Report literals like `DATE 'nope'`. Forms that only Spark reads, such as a region at the end, are allowed."""
     text = node.this.name if isinstance(node.this, exp.Literal) and node.this.is_string else None
     found = _READERS.get(node.to.this) if type(node) is exp.Cast else None
     if text is None or found is None or text.strip().casefold() in _WORDS:

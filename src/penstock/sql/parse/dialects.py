@@ -25,10 +25,7 @@ WRITTEN: Final = "written"
 
 
 class CompiledSpark(Spark):
-    """The Spark SQL that is generated here.
-
-    The parser would take `GROUP BY WINDOW(` for a clause that names windows.
-    """
+    """The Spark SQL that is generated. The parser would read `GROUP BY WINDOW(` as a clause that names windows."""
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         tokens = self.tokenizer(dialect).tokenize(sql)

@@ -8,10 +8,7 @@ from sqlglot import exp
 MAX_DEPTH: Final = 1000
 """The maximum depth of nodes. Spark's own parser and planner fail not far above it."""
 MAX_BRACKETS: Final = 200
-"""The maximum depth of calls, brackets, subqueries and types.
-
-Each level takes several calls of the parser's and of the generator's functions.
-"""
+"""The maximum depth of calls, brackets, subqueries and types. Each takes several calls of parser and generator."""
 MAX_TYPES: Final = 50
 """The maximum depth of types, because the time to parse them grows faster than their number."""
 

@@ -34,10 +34,7 @@ PARSER_FAILURES: Final = (AttributeError, IndexError, KeyError, TypeError, Value
 
 
 MAX_QUERIES: Final = 100
-"""The maximum number of queries in WITH.
-
-Where each query reads the one before, they are nested, twice as deep as brackets.
-"""
+"""The maximum number of queries in WITH. If each reads the one before, they nest twice as deep as brackets."""
 
 _SPLIT: Final = "split it into several models; a list in IN (…) or COALESCE(…) is not nested"
 

@@ -210,10 +210,7 @@ class _Int256Rewriter:
         return self.value(node) if kind is None else self.raw(node, kind)
 
     def _coerce_value(self, node: exp.Expr, kind: Int256Type) -> exp.Expr:
-        """Convert another value to the bytes of a 256-bit number.
-
-        Literals are converted here, other values by Spark.
-        """
+        """Convert a value to the bytes of a 256-bit number. Literals are converted here, other values by Spark."""
         if is_decimal(kind) and (written := decimal_literal(node)) is not None:
             return exp.HexString(this=decimal_bytes(written), is_integer=False)
         number = None if is_decimal(kind) else int_literal(node)
@@ -258,10 +255,7 @@ class _Int256Rewriter:
         return exp.Coalesce(this=found, expressions=[call("RAISE_ERROR", said)])
 
     def _rewrite_cast(self, node: exp.Cast, own: Int256Type) -> exp.Expr:
-        """Rewrite a cast of a 256-bit number to another type, through a string.
-
-        A value that does not fit is an error.
-        """
+        """Rewrite a cast of a 256-bit number to another type, by way of text. A value that does not fit fails."""
         text = _text_call(self.raw(node.this, own), own)
         if node.to.this in exp.DataType.TEXT_TYPES:
             return text

@@ -50,7 +50,7 @@ def _rewrite_avg(node: exp.Expr) -> exp.Expr | None:
 
 
 def _propagate_nulls(name: str) -> Callable[[exp.Expr], exp.Expr]:
-    """Rewrite GREATEST or LEAST to return null if one of the values is null."""
+    """Build the rewrite of GREATEST or LEAST, which return null if one of the values is null."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         values = [node.this, *node.expressions]
@@ -90,7 +90,7 @@ def _rewrite_extract(node: exp.Expr) -> exp.Expr:
 
 
 def _round_time(template: str) -> Callable[[exp.Expr], exp.Expr | None]:
-    """Rewrite FLOOR or CEIL of a time to a unit. A date stays a date."""
+    """Build the rewrite of FLOOR or CEIL of a time to a unit. A date stays a date."""
 
     def rewrite(node: exp.Expr) -> exp.Expr | None:
         unit = node.args.get("to")
@@ -154,7 +154,7 @@ _SIMILAR: Final = {"%": ".*", "_": "."}
 
 
 def _skip_nulls(name: str) -> Callable[[exp.Expr], exp.Expr | None]:
-    """Rewrite FIRST_VALUE or LAST_VALUE to ignore nulls."""
+    """Build the rewrite of FIRST_VALUE or LAST_VALUE, which ignore nulls."""
 
     def rewrite(node: exp.Expr) -> exp.Expr | None:
         if isinstance(node.parent, exp.IgnoreNulls | exp.RespectNulls):

@@ -79,7 +79,7 @@ def _rewrite_get_field(node: exp.Expr) -> exp.Expr:
 
 
 def _filter_structs(condition: str, around: str = "{}") -> Rewrite:
-    """Filter the structs of a list by a condition on a named field."""
+    """Build the rewrite that filters the structs of a list by a condition on a named field."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         structs, name, value = node.expressions
@@ -133,10 +133,7 @@ _NO_TEXT: Final = exp.cast(exp.null(), "STRING", dialect=SPARK)
 
 
 def _json_lookup(name: str, *usual: str | None) -> Rewrite:
-    """Build the rewrite of a JSON lookup by path. `usual` has the default of each optional argument.
-
-    The result type is ignored, because Spark treats all string types as one.
-    """
+    """Build a JSON lookup by path, with the `usual` defaults. Its type is ignored: Spark has one string type."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         document, path, *choices = node.expressions

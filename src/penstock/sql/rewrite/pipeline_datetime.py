@@ -59,7 +59,7 @@ def _format_time(node: exp.Expr) -> exp.Expr | None:
 
 
 def _parse_time(kind: str) -> Rewrite:
-    """Rewrite the conversion of a number of seconds or a string to a time. A format, if given, is used to parse it."""
+    """Build the conversion of a number of seconds or a string to a time. A format, if given, parses the string."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         value, *how = node.expressions
@@ -72,7 +72,7 @@ def _parse_time(kind: str) -> Rewrite:
 
 
 def _convert_epoch(number: str) -> Rewrite:
-    """Rewrite the conversion of a number of fractions of a second to a time. Strings and times are cast."""
+    """Build the conversion of a number of fractions of a second to a time. Strings and times are cast."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         kind = operand_kind(node)

@@ -98,10 +98,7 @@ def _op_index(select: exp.Select) -> int | None:
 
 
 def _move_op_last(select: exp.Select, *, again: bool = False) -> None:
-    """Move the operation behind all other outputs.
-
-    With `again`, an existing one stays in its place, where it has another name outside, and one more is appended.
-    """
+    """Move the operation to the end. With `again`, one that has another name outside stays, and one is added."""
     outputs: list[exp.Expr] = []
     last: exp.Expr = _op_column(select)
     for projection in select.expressions:

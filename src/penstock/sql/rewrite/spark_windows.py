@@ -236,10 +236,7 @@ def _end_time(call: WindowCall, window: exp.Expr, part: WindowPart) -> exp.Expr:
 
 
 def _hidden_constant(time: exp.Expr) -> exp.Expr:
-    """Build a zero that Spark does not recognise as a constant.
-
-    Sessions need a key, and Spark removes constants from the keys.
-    """
+    """Build a zero that Spark does not recognise: sessions need a key, and it removes constants from the keys."""
     return templates.call("pmod", templates.call("unix_micros", time.copy()), exp.Literal.number(1))
 
 

@@ -116,10 +116,7 @@ def _sorted_rows(
     *,
     signed: bool,
 ) -> tuple[exp.Select, tuple[Sort, ...]]:
-    """Return the SELECT of rows with their sort columns, and the sort order.
-
-    Ascending arrival order needs no sort columns.
-    """
+    """Return the SELECT of rows with their sort columns, and the order. Ascending arrival needs no column."""
     first = ordered.expressions[0]
     by_arrival = is_processing_time(first.this, relations)
     sorts = [] if by_arrival else [_sort_column(o, place) for place, o in enumerate(ordered.expressions)]

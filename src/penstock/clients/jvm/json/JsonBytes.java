@@ -25,7 +25,7 @@ abstract class JsonBytes {
         this.envelope = envelope;
     }
 
-    /** Begins with a value. Returns whether its first character opens an object. */
+    /** Starts on a value. Returns whether its first character opens an object. */
     final boolean begin(byte[] value) {
         data = value;
         end = value.length;
@@ -69,9 +69,8 @@ abstract class JsonBytes {
     }
 
     /**
-     * Converts a number of seconds, milliseconds, microseconds or nanoseconds since 1970 to microseconds.
-     *
-     * The size of the number determines the unit. A number between the ranges of two units gives NO_TIME.
+     * Converts a number of seconds, milliseconds, microseconds or nanoseconds since 1970 to microseconds. The size of
+     * the number determines the unit. A number between the ranges of two units gives NO_TIME.
      */
     static long epochMicros(long number) {
         long size = number == Long.MIN_VALUE ? Long.MAX_VALUE : Math.abs(number);

@@ -404,9 +404,7 @@ final class JsonCheck extends JsonBytes {
 
     /**
      * Checks a number for a timestamp: seconds, milliseconds, microseconds or nanoseconds since 1970, depending on its
-     * size.
-     *
-     * Spark expects seconds, so other units are replaced by text. A number between those ranges is a mismatch.
+     * size. Spark expects seconds, so other units are replaced by text. A number between those ranges is a mismatch.
      */
     boolean momentFits(JsonShape of, int key, int from, int to) {
         long number;

@@ -39,13 +39,12 @@ public final class JsonRows {
     private JsonRows() {}
 
     /**
-     * Decodes a binary value to a row, with null for each missing field; null if it is not a row.
-     *
-     * `check` returns the bytes of a valid value, or null. Without it, only plain values give rows.
+     * Decodes a binary value to a row, with null for each missing field; null if it is not a row. `check` returns the
+     * bytes of a valid value, or null. Without it, only plain values give rows.
      */
     public static Column row(Column value, StructType schema, UDF1 check, boolean registry, boolean envelope) {
         if (ExprUtils.checkJsonSchema(schema).isFailure()) {
-            return functions.from_json(value.cast(DataTypes.StringType), schema); // Spark reports the error in it
+            return functions.from_json(value.cast(DataTypes.StringType), schema);  // Spark reports the error in it
         }
         StructType nullable = schema.asNullable();
         Decoder decoder = new Decoder(nullable, check, registry, envelope);

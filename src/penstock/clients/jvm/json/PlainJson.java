@@ -431,9 +431,7 @@ final class PlainJson extends JsonBytes {
         return UTF8String.fromBytes(made, 0, length);
     }
 
-    /**
-     * Reads a number without exponent into the fields. Returns its end, or -1. The digits of a long number are wrong.
-     */
+    /** Reads a number without exponent into the fields. Returns its end, or -1. The digits of long ones are wrong. */
     int readNumber(int from, int to) {
         byte[] bytes = data;
         int place = from;
@@ -533,7 +531,7 @@ final class PlainJson extends JsonBytes {
         if (fraction == 0) {
             return Double.valueOf((double) digits);
         }
-        if (whole + fraction <= EXACT_DIGITS) { // both are exact, so the quotient is the nearest number
+        if (whole + fraction <= EXACT_DIGITS) {  // both are exact, so the quotient is the nearest number
             return Double.valueOf((double) digits / (double) POWERS[fraction]);
         }
         return Double.valueOf(new String(data, from, to - from, StandardCharsets.US_ASCII));
@@ -585,11 +583,7 @@ final class PlainJson extends JsonBytes {
         return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
     }
 
-    /**
-     * Reads the microseconds since 1970 from a text like 2024-01-31T12:30:00.123Z.
-     *
-     * With `zoned`, the session's zone is the default.
-     */
+    /** Reads a text like 2024-01-31T12:30:00.123Z as microseconds. With `zoned`, the session's zone is the default. */
     Object moment(int from, int to, boolean zoned) {
         byte[] bytes = data;
         if (to - from < 19 || (bytes[from + 10] != 'T' && bytes[from + 10] != ' ')) {

@@ -23,9 +23,8 @@ public final class StrictJson {
     private StrictJson() {}
 
     /**
-     * Returns the bytes of a value without a schema registry's prefix; null if they are invalid.
-     *
-     * For rows in an envelope, returns the bytes of its payload.
+     * Returns the bytes of a value without a schema registry's prefix, or of the payload in an envelope; null if they
+     * are invalid.
      */
     public static Column checked(Column value, StructType schema, boolean registry, boolean envelope) {
         UDF1 function = new Checked(schema, registry, envelope);

@@ -98,10 +98,8 @@ public final class RowJson {
         }
 
         /**
-         * Runs the functions of two arguments.
-         *
-         * These are JSON and whether invalid JSON is an error; a text and a kind of JSON; values and whether nulls are
-         * omitted; and a text with the keys of its tuples.
+         * Runs a function of two arguments. The second one is: whether invalid JSON is an error, a kind of JSON,
+         * whether nulls are omitted, or the keys of tuples.
          */
         public Object call(Object a, Object b) {
             switch (which) {
