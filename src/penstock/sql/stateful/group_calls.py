@@ -13,7 +13,7 @@ from penstock.sql.stateful.stages import UnsupportedStream
 
 @dataclass(slots=True)
 class GroupCalls:
-    """The keys of a SELECT, its distinct aggregate calls, and the columns that they aggregate."""
+    """The keys of a SELECT, its aggregate calls without duplicates, and the columns that they aggregate."""
 
     keys: list[exp.Expr]
     windowed: bool

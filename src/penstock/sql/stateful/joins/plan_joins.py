@@ -23,7 +23,7 @@ from penstock.sql.stateful.stages import (
 
 
 def operator_joins(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> list[int]:
-    """Return the positions of the joins for operators: all after the first one, as Spark has no event time there."""
+    """Return the positions of the operators' joins: from the first one on, as Spark has no event time after it."""
     where = select.args.get("where")
     found: list[int] = []
     for place, join in enumerate(select.args.get("joins") or ()):

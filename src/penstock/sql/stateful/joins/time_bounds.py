@@ -82,7 +82,7 @@ def _is_solvable(node: exp.Expr) -> bool:
 
 
 def _is_rounded(node: exp.Expr) -> bool:
-    """Whether a time is cast to a less precise type, such as a date."""
+    """Whether a time is cast to another type, such as a date."""
     return isinstance(node, exp.Cast) and not node.to.is_type(*exp.DataType.TEMPORAL_TYPES - {exp.DataType.Type.DATE})
 
 
