@@ -1,7 +1,7 @@
 """The forms of SQL that may reach Spark: an allowlist, so that no unknown form gets through.
 
-Spark's parser accepts far more than a query over streams needs: `SELECT TRANSFORM(…) USING` starts a program, ``FROM
-parquet.`/path` `` reads a file, `SELECT … INTO` makes a table. A form that is not listed here is refused.
+Spark's parser accepts far more than a query over streams needs: `SELECT TRANSFORM(…) USING` starts a program,
+``FROM parquet.`/path` `` reads a file, `SELECT … INTO` makes a table. A form that is not listed here is refused.
 """
 
 from collections.abc import Iterator, Mapping

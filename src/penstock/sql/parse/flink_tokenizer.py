@@ -1,9 +1,9 @@
 """Rewrite the tokens of Flink SQL so that Spark's parser understands them.
 
-The parser is compiled and cannot be extended, so unknown syntax is rewritten before parsing: `MAP['a', 1]` as `MAP('a',
-1)`, and clauses inside a call as named arguments: `JSON_VALUE(j, '$.a' NULL ON EMPTY)` as `JSON_VALUE(j, '$.a', EMPTY
-=> NULL)`. A function with another meaning in Spark is marked, so that the parser leaves it unchanged. Tokens keep their
-offsets.
+The parser is compiled and cannot be extended, so unknown syntax is rewritten before parsing: `MAP['a', 1]` as
+`MAP('a', 1)`, and clauses inside a call as named arguments: `JSON_VALUE(j, '$.a' NULL ON EMPTY)` as
+`JSON_VALUE(j, '$.a', EMPTY => NULL)`. A function with another meaning in Spark is marked, so that the parser leaves it
+unchanged. Tokens keep their offsets.
 """
 
 from collections.abc import Callable
