@@ -1,4 +1,4 @@
-"""The contract of every kernel: state and new rows in, state and output out. Nothing here knows Spark."""
+"""The contract of every kernel: state and new rows in, state and output out. Kernels do not depend on Spark."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 StateTables: TypeAlias = Mapping[str, pa.Table]
-"""The state of a bucket of keys, by the name of the table. An empty mapping is a bucket that was never seen."""
+"""The state of a bucket of keys: tables by name. An empty mapping is a bucket without any state yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`now_ms` is when the batch began; `watermark_ms` how far event time has come, if the query has any."""
+    """The start of the batch (`now_ms`), and the watermark of the query (`watermark_ms`) if it has one."""
 
     now_ms: int
     watermark_ms: int | None = None
@@ -20,7 +20,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class KernelResult:
-    """The result of a batch. `wake_ms` is the event time at which the first waiting rows are due, if there are any."""
+    """The result of a batch. `wake_ms` is the event time at which the first waiting rows are due, if any rows wait."""
 
     state: StateTables
     output: pa.Table
@@ -29,15 +29,15 @@ class KernelResult:
 
 
 class Kernel(Protocol):
-    """An operator over rows of known schemas. It can be pickled, and keeps nothing between batches."""
+    """An operator over rows of known schemas. A kernel can be pickled and keeps nothing between batches."""
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables that its state is made of."""
+        """The names of its state tables."""
 
     @property
     def output(self) -> pa.Schema:
-        """The schema of the output."""
+        """The schema of its output."""
 
     def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
         """Process the new rows of each input, which may be empty. Rows have no order."""

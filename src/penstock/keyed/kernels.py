@@ -1,4 +1,4 @@
-"""The kernel of every operator."""
+"""The choice of the kernel for an operator."""
 
 import pyarrow as pa
 
@@ -23,7 +23,6 @@ from penstock.keyed.window_functions.top_n import RankingKernel
 
 
 def kernel_for(operator: Operator, schemas: tuple[pa.Schema, ...]) -> Kernel:
-    """The kernel of an operator over inputs of these schemas."""
     match operator:
         case Aggregate():
             return AggregateKernel(operator, schemas[0])

@@ -1,4 +1,4 @@
-"""Changes by key as signed rows: the state is the last row of every key."""
+"""The kernel that converts changes by key to signed rows. The state is the last row of every key."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ ROWS: Final = "rows"
 
 @dataclass(frozen=True, slots=True)
 class LatestKernel:
-    """Changes of a known schema."""
+    """The kernel of `LatestPerKey`, over changes of a known schema."""
 
     operator: LatestPerKey
     schema: pa.Schema
@@ -62,7 +62,6 @@ class LatestKernel:
         return KernelResult({ROWS: new}, build_table(self.output, [*self._columns(output), pa.array(signs)]))
 
     def _changed_flags(self, one: pa.Table, other: pa.Table) -> Flags:
-        """A mask of the rows that differ."""
         pairs = zip(self._columns(one), self._columns(other), strict=True)
         result = np.zeros(one.num_rows, bool)
         for left, right in pairs:
@@ -70,7 +69,7 @@ class LatestKernel:
         return result
 
     def _arrival_order(self, given: pa.Table) -> Ints:
-        """The rows by arrival. Of rows that arrived together, deletes come first."""
+        """Sort the rows by arrival. Of rows that arrived together, deletes come first."""
         content = [column(given, name) for name in (OP, *self.operator.columns)]
         return sort_by_content(order_keys(given), content, given.num_rows)
 

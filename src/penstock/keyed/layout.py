@@ -1,7 +1,8 @@
 """Convert tables of state and input to the layout that a kernel works with.
 
-State outlives the project's columns: it may have more of them than are used by now, or be from before a column came.
-And whether a field may be null differs from batch to batch: Spark knows more about rows that have passed a filter.
+State outlives the project's columns: it may have columns that are no longer used, or lack columns that were added
+later. And the nullability of a field differs from batch to batch, because Spark knows more about rows that have passed
+a filter.
 """
 
 from collections.abc import Collection
@@ -17,18 +18,18 @@ class LayoutMismatch(ValueError):
 
 
 def make_nullable(schema: pa.Schema) -> pa.Schema:
-    """The schema with all fields nullable, also inside structs and lists."""
+    """Make all fields of a schema nullable, also inside structs and lists."""
     return pa.schema([pa.field(field.name, _nullable_type(field.type)) for field in schema])
 
 
 def state_layout(kernel: Kernel, schemas: Collection[pa.Schema]) -> dict[str, pa.Schema]:
-    """The schema of each table of a kernel's state."""
+    """Return the schema of each table of a kernel's state."""
     turn = kernel.process_batch({}, [schema.empty_table() for schema in schemas], Clock(0))
     return {name: table.schema for name, table in turn.state.items()}
 
 
 def fit_table(table: pa.Table, schema: pa.Schema, fillable: Collection[str] = ()) -> pa.Table:
-    """The table with the columns of a schema. Other columns are dropped; missing `fillable` ones become null."""
+    """Fit a table to a schema. Other columns are dropped; missing `fillable` columns are filled with null."""
     if table.schema.equals(schema):
         return table
     if table.column_names == schema.names:
@@ -58,7 +59,7 @@ def _fit_column(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Arr
 
 
 def _fit_struct(rows: pa.StructArray, kind: pa.StructType, name: str) -> pa.Array:
-    """A struct with the fields of another type. Missing fields are null."""
+    """Fit a struct to another struct type. Missing fields become null."""
     there = {rows.type.field(place).name for place in range(rows.type.num_fields)}
     parts = [
         _fit_column(pa.chunked_array([pc.struct_field(rows, [field.name])]), field.type, f"{name}.{field.name}")

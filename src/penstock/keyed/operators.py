@@ -1,8 +1,8 @@
-"""The configuration of the keyed operators: plain values that SQL is split into and that the manifest keeps.
+"""The configuration of the keyed operators: plain values that SQL is split into and that the manifest stores.
 
-Rows that go in carry columns of our own besides those named here: `NOW` always; `SIGN` where an operator takes signed
-rows; `OP` and `ORDER` where it takes changes. Where `columns` are empty, all other columns of the rows are meant: they
-are known when the query starts.
+Input rows carry system columns besides the named ones: `NOW` always; `SIGN` where an operator takes signed rows; `OP`
+and `ORDER` where it takes changes. Empty `columns` mean all other columns of the rows, which are known when the query
+starts.
 """
 
 from dataclasses import asdict, dataclass
@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate function over a column, null values left out; `count` without an argument counts rows.
+    """An aggregate function over a column. Nulls are ignored; `count` without an argument counts rows.
 
-    `first` and `last` go by `ORDER`, and so does `list`, which gives an array; `distinct` takes each value once.
+    `first`, `last` and `list` follow `ORDER`. `list` returns an array. `distinct` uses each value once.
     """
 
     name: str
@@ -23,7 +23,7 @@ class AggregateCall:
 
 
 class _OperatorBase:
-    """What all operators share."""
+    """The default of all operators: no watermark is needed."""
 
     __slots__ = ()
 
@@ -35,12 +35,12 @@ class _OperatorBase:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(_OperatorBase):
-    """A row per key with the calls over all rows of it, as changes: keys, calls, `OP`, and `BEFORE` if asked for.
+    """One row per key with the calls over all its rows, as changes: keys, calls, `OP`, and `BEFORE` if requested.
 
-    With no calls it is DISTINCT. A key that no row came for within `ttl_ms` is forgotten without a word.
-
-    `closes` is the key that holds the end of a window: its row comes out when the watermark has reached the end. Rows
-    that come for it within `lateness_ms` after that change it, and later ones are late.
+    Without calls it is DISTINCT. The state of a key for which no row arrives within `ttl_ms` is dropped, without a
+    delete in the output. `closes` is the key column that holds the end of a window: its row is emitted when the
+    watermark has reached the end. Rows that arrive for it within `lateness_ms` after that update it. Rows that arrive
+    later are late.
     """
 
     keys: tuple[str, ...]
@@ -59,7 +59,7 @@ class Aggregate(_OperatorBase):
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """A column to sort by. Nulls are the smallest values unless `nulls_last` says otherwise."""
+    """A column to sort by. Nulls are the smallest values unless `nulls_last` is set."""
 
     column: str
     descending: bool = False
@@ -68,11 +68,11 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Ranking(_OperatorBase):
-    """The first `limit` rows of each partition, as changes: `columns`, the rank if it has a name, `OP`.
+    """The first `limit` rows of each partition, as changes: `columns`, the rank if it has a name, and `OP`.
 
-    Equal rows stand in the order of arrival; with `last_first`, the last one that came stands first. With a rank or a
-    limit of 1, changes are keyed by partition and rank: one that takes another's place is an update. Otherwise a row
-    that leaves is a delete, and one that enters an insert.
+    Rows with equal sort keys are ranked by arrival; with `last_first` the latest arrival ranks first. With a rank or a
+    limit of 1, changes are keyed by partition and rank: a row that replaces another one is an update. Otherwise a row
+    that leaves is a delete, and a row that enters is an insert.
     """
 
     partition: tuple[str, ...]
@@ -88,7 +88,7 @@ class Ranking(_OperatorBase):
 
 @dataclass(frozen=True, slots=True)
 class LatestPerKey(_OperatorBase):
-    """Changes by key become signed rows: what a key was goes, what it is comes. Gives `columns` and `SIGN`."""
+    """Changes by key as signed rows (`columns` and `SIGN`): the old row of a key is retracted, the new one added."""
 
     keys: tuple[str, ...]
     columns: tuple[str, ...] = ()
@@ -98,11 +98,11 @@ class LatestPerKey(_OperatorBase):
 
 @dataclass(frozen=True, slots=True)
 class OverCall:
-    """A function over a row and those before it in its partition, or (`lead`) after it.
+    """A function over a row and those before it in its partition, or after it (`lead`).
 
-    The frame is `rows` back, or `range_ms` back in time (rows of equal time included), or all rows from the start when
-    both are None; with `by_row` these end at the row itself, else rows of equal time are among them. `lag` and `lead`
-    look `offset` rows away and take `default` (a column) where there is no row.
+    The frame is `rows` back, or `range_ms` back in time (with the rows of equal time), or all rows from the start if
+    both are None. With `by_row` that last frame ends at the row itself, otherwise it includes the rows of equal time.
+    `lag` and `lead` look `offset` rows away and return `default` (a column) where there is no row.
     """
 
     name: str
@@ -117,10 +117,10 @@ class OverCall:
 
 @dataclass(frozen=True, slots=True)
 class OverWindow(_OperatorBase):
-    """Every row once, with the calls: `columns` and calls. Rows are taken in the order of `time`.
+    """Every row once, with the calls: `columns` and calls. Rows are processed in the order of `time`.
 
-    With event time (`time` is a column) a row comes out when the watermark has reached it, and one that is behind the
-    watermark when it comes is late. Without (`time` is None) rows are taken as they arrive.
+    With event time (`time` is a column) a row is emitted when the watermark has reached it, and a row that is behind
+    the watermark when it arrives is late. Without event time (`time` is None) rows are processed as they arrive.
     """
 
     partition: tuple[str, ...]
@@ -139,9 +139,10 @@ class OverWindow(_OperatorBase):
 class VersionJoin(_OperatorBase):
     """Each left row with the version of the right row that was valid at its time: left columns, then right columns.
 
-    With times, a left row comes out when the watermark has reached it; the version is the last one whose time is not
-    after the row's, however late or out of order versions came. Without times, it is the last version that has arrived.
-    A version that is a delete (`OP` is `d`) leaves nothing valid. Names of outputs: `left_out`, `right_out`.
+    With times, a left row is emitted when the watermark has reached it. Its version is the last one whose time is not
+    after the row's, no matter how late or out of order the versions arrived. Without times, it is the last version that
+    has arrived. After a version that is a delete (`OP` is `d`) no version is valid. `left_out` and `right_out` name the
+    output columns.
     """
 
     left_key: tuple[str, ...]
@@ -163,9 +164,9 @@ class VersionJoin(_OperatorBase):
 
 @dataclass(frozen=True, slots=True)
 class ChangeJoin(_OperatorBase):
-    """Signed rows of two sides, joined by key, as signed rows: left columns, then right columns, then `SIGN`.
+    """A join by key of signed rows of two sides, as signed rows: left columns, then right columns, then `SIGN`.
 
-    `side` tells which rows without a partner come out, with nulls: they go when a partner comes.
+    `side` is the side whose unmatched rows are emitted, with nulls. They are retracted when a matching row arrives.
     """
 
     side: Literal["inner", "left", "right", "full"]
@@ -181,7 +182,7 @@ class ChangeJoin(_OperatorBase):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A condition on a pair of rows: a left column, a comparison such as `<`, and a right column."""
+    """A condition on a pair of rows: a left column, a comparison operator such as `<`, and a right column."""
 
     left: str
     sign: Literal["<", "<=", ">", ">=", "="]
@@ -190,11 +191,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoin(_OperatorBase):
-    """Rows of two sides joined by key and by comparisons, while each row is kept until a time of its own.
+    """A join of two sides by key and by comparisons, where each row is kept until a time of its own.
 
-    `left_until` and `right_until` are the columns with that time: no row that comes after it can be a partner. Without
-    one, rows of that side are kept for ever. `side` tells which rows without a partner come out, with nulls, when they
-    are dropped. With `left_time` and `right_time`, rows that are behind the watermark when they come are late.
+    `left_until` and `right_until` are the columns with that time: no row that arrives after it can match. Without such
+    a column, rows of that side are kept for ever. `side` is the side whose unmatched rows are emitted, with nulls, when
+    they are dropped. With `left_time` and `right_time`, rows that are behind the watermark when they arrive are late.
     """
 
     side: Literal["inner", "left", "right", "full"]
@@ -218,7 +219,7 @@ class IntervalJoin(_OperatorBase):
 
     @property
     def own(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The columns of each side that only the join needs."""
+        """The columns of each side that the join itself needs."""
         compared = [(c.left for c in self.comparisons), (c.right for c in self.comparisons)]
         marks = [(self.left_until, self.left_time), (self.right_until, self.right_time)]
         keys = (self.left_key, self.right_key)
@@ -241,7 +242,6 @@ def describe_operator(operator: Operator) -> str:
 
 
 def _describe_call(call: dict[str, Any]) -> str:
-    """Describe a call with its options."""
     distinct = "distinct " if call.get("distinct") else ""
     shifts = call["function"] in ("lag", "lead")
     further = [str(v) for v in (call["offset"], call["default"]) if v is not None] if shifts else []

@@ -1,1 +1,1 @@
-"""SQL as a tree: parsing, references, columns, shape, and rewriting to Spark. The only room that knows sqlglot."""
+"""SQL as a tree: parsing, references, columns, shape, and rewriting to Spark. The only package that uses sqlglot."""

@@ -10,11 +10,11 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * Whole numbers of 256 bits, as functions of a Spark session.
+ * Integers of 256 bits, as functions of a Spark session.
  *
- * A number is 32 bytes whose order, byte by byte, is that of the numbers: Spark compares them itself. Unsigned ones are
- * big-endian; signed ones have 2^255 added. A null makes a null. What does not fit is an error whose text has a state of
- * SQL for data exceptions, so that it is known to be about one row.
+ * A number is 32 bytes whose order, byte by byte, is that of the numbers: Spark compares them itself. Unsigned numbers
+ * are big-endian; signed ones have 2^255 added. A null gives null. A number that does not fit is an error with a
+ * SQLSTATE for data exceptions, which marks it as an error of one row.
  */
 public final class Int256 {
     static final int WIDTH = 32;
@@ -79,7 +79,7 @@ public final class Int256 {
         return signed ? value.bitLength() < 256 : value.signum() >= 0 && value.bitLength() <= 256;
     }
 
-    /** The bytes of a number that fits. */
+    /** Encodes a number that fits. */
     static byte[] encoded(BigInteger value, boolean signed) {
         byte[] found = (signed ? value.add(HALF) : value).toByteArray();
         if (found.length == WIDTH) {
@@ -161,7 +161,7 @@ public final class Int256 {
         }
     }
 
-    /** One of the functions over a single value. */
+    /** The functions over a single value. */
     public static final class Conversion implements UDF1 {
         private final int which;
         private final boolean signed;
@@ -203,7 +203,7 @@ public final class Int256 {
         return Long.valueOf(value.longValue());
     }
 
-    /** The integer that a text, an integer, a decimal or big-endian bytes are. */
+    /** Converts a string, an integer, a decimal or big-endian bytes to an integer. */
     private static BigInteger whole(Object value, boolean signed) {
         if (value instanceof String) {
             return parsed((String) value, signed);
@@ -229,7 +229,7 @@ public final class Int256 {
             "a " + name(signed) + " cannot be made of " + value.getClass().getSimpleName());
     }
 
-    /** The unscaled value of a decimal, in two's complement, and its scale, as text. */
+    /** Renders a decimal as text, from its unscaled value in two's complement and its scale. */
     public static final class DecimalText implements UDF2 {
         public Object call(Object value, Object scale) {
             if (value == null) {

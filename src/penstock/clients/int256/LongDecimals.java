@@ -13,11 +13,11 @@ import org.apache.spark.sql.types.DataTypes;
 /**
  * Decimals of up to 1000 digits, as functions of a Spark session.
  *
- * A number is bytes whose order, byte by byte, is that of the numbers, whatever their scales: Spark compares them itself, and
- * equal numbers are equal bytes. Zero is 80. A positive number is C0, its exponent in two bytes with 8000 added, and its
- * digits in pairs, one more than each pair in a byte. It is 0.DIGITS times ten to the exponent, without zeros at either end.
- * A negative one is 40, the same bytes inverted, and FF. A null makes a null. What does not fit is an error whose text has a
- * state of SQL for data exceptions, so that it is known to be about one row.
+ * A number is bytes whose order, byte by byte, is that of the numbers, whatever their scales: Spark compares them
+ * itself, and equal numbers are equal bytes. Zero is 80. A positive number is C0, its exponent in two bytes with 8000
+ * added, and its digits in pairs: each byte is one more than its pair. The number is 0.DIGITS times ten to the
+ * exponent, without zeros at either end. A negative one is 40, the same bytes inverted, and FF. A null gives null. A
+ * number that does not fit is an error with a SQLSTATE for data exceptions, which marks it as an error of one row.
  */
 public final class LongDecimals {
     static final int MOST_DIGITS = 1000;
@@ -130,7 +130,7 @@ public final class LongDecimals {
         return new BigDecimal(text);
     }
 
-    /** One of the functions. A null for the first value, or for the other one of an operator, makes a null. */
+    /** The functions over long decimals. A null as the first value, or as the second one of an operator, gives null. */
     public static final class Function implements UDF1, UDF2, UDF3 {
         private final int which;
 
@@ -176,7 +176,7 @@ public final class LongDecimals {
             }
         }
 
-        /** A quotient with a scale, rounded half up, or a number cast to a precision and a scale. */
+        /** Divides to a scale, rounding half up, or casts a number to a precision and a scale. */
         public Object call(Object value, Object other, Object scale) {
             if (value == null || (which == DIV && other == null)) {
                 return null;
@@ -203,7 +203,7 @@ public final class LongDecimals {
         return found;
     }
 
-    /** The number that a text, an integer or a decimal is. */
+    /** Converts a string, an integer or a decimal to its exact value. */
     private static BigDecimal exact(Object value) {
         if (value instanceof String) {
             return parsed((String) value);

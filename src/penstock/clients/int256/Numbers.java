@@ -2,13 +2,13 @@ package penstock;
 
 import java.math.BigInteger;
 
-/** What the functions over 256-bit integers and over long decimals share: errors and two's complement. */
+/** Errors and two's complement for the functions over 256-bit integers and long decimals. */
 final class Numbers {
     static final int LONGEST_TEXT = 100;
 
     private Numbers() {}
 
-    /** An error with a SQLSTATE for data exceptions, so that it is known to be about one row. */
+    /** Returns an error with a SQLSTATE for data exceptions, which marks it as an error of one row. */
     static RuntimeException wrong(String why, String state) {
         return new ArithmeticException("[WIDE_NUMBER] " + why + ". SQLSTATE: " + state);
     }
@@ -21,7 +21,7 @@ final class Numbers {
         return text.length() <= LONGEST_TEXT ? text : text.substring(0, LONGEST_TEXT) + "…";
     }
 
-    /** The number that bytes in two's complement are. No bytes are zero. */
+    /** Reads a number from bytes in two's complement. An empty array is zero. */
     static BigInteger unscaled(Object value) {
         byte[] bytes = (byte[]) value;
         return bytes.length == 0 ? BigInteger.ZERO : new BigInteger(bytes);

@@ -22,14 +22,14 @@ from penstock.row_columns import BEFORE, NOW, OP, SIGN
 
 KEYS: Final = "keys"
 ROWS: Final = "_rows"
-"""The number of rows of a key, if rows can be retracted."""
+"""The number of rows of a key, kept only if rows can be retracted."""
 TOLD: Final = "_told"
-"""Whether the row of a window was put out."""
+"""Whether the row of a window was already emitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateKernel:
-    """Rows of a known schema, aggregated by key."""
+    """The kernel of aggregates by key, over rows of a known schema."""
 
     operator: Aggregate
     schema: pa.Schema
@@ -57,7 +57,7 @@ class AggregateKernel:
         return KernelResult(new if there.all() else _filter_keys(new, there), output)
 
     def _closing(self, old: dict[str, pa.Table], came: pa.Table, clock: Clock, end: str) -> KernelResult:
-        """Put out windows that the watermark has reached, once, and drop those that are closed for good."""
+        """Emit each window once the watermark has reached its end, and drop windows whose allowed lateness is over."""
         lateness = self.operator.lateness_ms * 1000
         given = drop_late(came, end, clock, lateness)
         keys, rows = self._locate_keys(old, given)
@@ -78,7 +78,7 @@ class AggregateKernel:
     def _fold_rows(
         self, old: dict[str, pa.Table], given: pa.Table, keys: list[pa.Array], rows: NewRows, shown: Flags
     ) -> tuple[dict[str, pa.Table], dict[str, pa.Array], dict[str, pa.Array], Flags]:
-        """The state after the new rows, and the results before and after for the keys that changed or must be shown."""
+        """Return the new state, and the results before and after for the keys that changed or are in `shown`."""
         touched = shown.copy()
         touched[rows.owners] = True
         before: dict[str, pa.Array] = {}
@@ -105,7 +105,7 @@ class AggregateKernel:
         return tables if gone is None else _filter_keys(tables, ~gone)
 
     def _locate_keys(self, old: StateTables, given: pa.Table) -> tuple[list[pa.Array], NewRows]:
-        """The keys, new ones last, and the new rows with the index of their key."""
+        """Return the keys, new ones last, and the new rows with the index of their key."""
         known = old[KEYS].num_rows
         merged = [
             pa.concat_arrays([column(old[KEYS], name), normalize_floats(column(given, name))])
@@ -128,7 +128,7 @@ class AggregateKernel:
         before: dict[str, pa.Array],
         after: dict[str, pa.Array],
     ) -> pa.Table:
-        """The table of keys after the new rows. Records the results of the calls before and after."""
+        """Return the table of keys after the new rows. Fill `before` and `after` with the results of the calls."""
         touched = numbers(pad_nulls(column(old, NOW), rows.size)).copy()
         np.maximum.at(touched, rows.owners, numbers(column(given, NOW)))
         arrays = [*keys, pa.array(touched)]
@@ -214,7 +214,7 @@ class AggregateKernel:
 
 
 def _argument_values(call: AggregateCall, given: pa.Table, rows: NewRows) -> tuple[pa.Array, NewRows]:
-    """The values of a call that are not null, and their rows."""
+    """Return the argument values that are not null, and their rows."""
     if call.argument is None:
         return pa.nulls(given.num_rows), rows
     values = column(given, call.argument)
@@ -225,7 +225,7 @@ def _argument_values(call: AggregateCall, given: pa.Table, rows: NewRows) -> tup
 
 
 def _filter_keys(tables: StateTables, mask: Flags) -> dict[str, pa.Table]:
-    """The tables with only the chosen keys."""
+    """Select the chosen keys and their values in every table of the state."""
     places = np.cumsum(mask) - 1
     result = {KEYS: tables[KEYS].filter(pa.array(mask))}
     for name, table in tables.items():

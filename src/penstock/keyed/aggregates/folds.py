@@ -15,7 +15,7 @@ from penstock.keyed.operators import AggregateCall
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """The new rows of a batch: the key of each as a number below `size`, its sign, and its time of arrival."""
+    """The new rows of a batch: the key of each as a number below `size`, its sign, and its arrival number."""
 
     owners: Ints
     size: int
@@ -23,34 +23,34 @@ class NewRows:
     arrival: Ints | None = None
 
     def where(self, mask: Flags) -> "NewRows":
-        """Some of the rows."""
+        """Return the rows that a mask selects."""
         signs = None if self.signs is None else self.signs[mask]
         return NewRows(self.owners[mask], self.size, signs, None if self.arrival is None else self.arrival[mask])
 
     def counted(self) -> Ints:
-        """The number of rows added for each key, less the rows retracted."""
+        """Count the rows added for each key, minus the rows retracted."""
         if self.signs is None:
             return np.bincount(self.owners, minlength=self.size)
         return np.bincount(self.owners, weights=self.signs, minlength=self.size).astype(np.int64)
 
 
 class Fold(Protocol):
-    """The state of a call. The old columns have a value for each key, null for new keys."""
+    """The state of one aggregate call. The old columns have a value for each key, null for new keys."""
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
-        """The types of its columns."""
+        """The types of the state columns."""
 
     def fold(self, old: Sequence[pa.Array], argument: pa.Array, rows: NewRows) -> list[pa.Array]:
-        """The columns after the new rows; the argument has no nulls."""
+        """Fold the new rows into the state columns. The argument has no nulls."""
 
     def result(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """The result of the call."""
+        """Return the result of the call for each key."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountFold:
-    """COUNT: how many."""
+    """COUNT: the number of values, or of rows."""
 
     types: tuple[pa.DataType, ...] = (pa.int64(),)
 
@@ -108,7 +108,7 @@ class DoubleSum:
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """MIN and MAX of append-only rows: the value so far."""
+    """MIN and MAX of append-only rows: the smallest or largest value so far."""
 
     type: pa.DataType
     largest: bool
@@ -128,12 +128,12 @@ class Extreme:
 
 
 def sum_fold(argument: pa.DataType) -> WholeSum | DoubleSum:
-    """The state of sums over values of a type."""
+    """Return the fold that sums values of a type."""
     return DoubleSum() if pa.types.is_floating(argument) else WholeSum(sum_type(argument))
 
 
 def call_fold(call: AggregateCall, argument: pa.DataType | None) -> Fold:
-    """The state of a call that does not need the single values."""
+    """Return the fold of a call whose state does not need the individual values."""
     if call.function == "count" or argument is None:
         return CountFold()
     return sum_fold(argument) if call.function == "sum" else Extreme(argument, call.function == "max")

@@ -1,7 +1,7 @@
-"""Aggregate calls that need the single values: tables with several rows per key. A key is a number (`SLOT`).
+"""Tables of values with several rows per key, for calls that need individual values. A key is a number (`SLOT`).
 
-A bag has a row per key and value; the calls over one argument that go by the values alone share it. A series has a row
-per value that came, with when it did; each call that goes by the order has one.
+A bag has a row per key and value. Calls over one argument that depend only on its values share a bag. A series has a
+row per value that arrived, with its arrival number. Each call that depends on the order has a series of its own.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ ARRIVAL: Final = "arrival"
 
 @dataclass(frozen=True, slots=True)
 class Bag:
-    """The values of a column, each with its count."""
+    """The distinct values of a column, each with its count."""
 
     type: pa.DataType
 
@@ -37,7 +37,7 @@ class Bag:
         return pa.schema([(SLOT, pa.int64()), (VALUE, self.type), (COUNT, pa.int64())])
 
     def changed(self, old: pa.Table, values: pa.Array, rows: NewRows) -> pa.Table:
-        """The table after the new rows. Additions and retractions are netted; absent values cannot be retracted."""
+        """Apply the new rows. Additions and retractions of a value are netted; absent values cannot be retracted."""
         signs = np.ones(len(values), np.int64) if rows.signs is None else rows.signs.astype(np.int64)
         arrays = [pa.array(rows.owners), normalize_floats(values), pa.array(signs)]
         table = concat(old, build_table(self.schema, arrays))
@@ -49,7 +49,7 @@ class Bag:
         return table.set_column(2, self.schema.field(COUNT), pa.array(counts[kept]))
 
     def result(self, call: AggregateCall, table: pa.Table, size: int) -> pa.Array:
-        """The result of a call for each key."""
+        """Compute a call for each key."""
         owners, values = numbers(column(table, SLOT)), column(table, VALUE)
         rows = NewRows(owners, size)
         match call.function:
@@ -63,7 +63,7 @@ class Bag:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The values of a column in the order of arrival: all of them, or those that can still matter to the call."""
+    """The values of a column in the order of arrival: all of them, or those that can still affect the call's result."""
 
     call: AggregateCall
     type: pa.DataType
@@ -74,7 +74,7 @@ class Series:
         return pa.schema([(SLOT, pa.int64()), (VALUE, self.type), (ARRIVAL, pa.int64())])
 
     def changed(self, old: pa.Table, values: pa.Array, rows: NewRows) -> pa.Table:
-        """The table after the new rows. A retraction removes an equal new value, or else the first equal old one."""
+        """Apply the new rows. A retraction removes an equal new value if any, or else the first equal old one."""
         new = build_table(self.schema, [pa.array(rows.owners), values, pa.array(rows.arrival)])
         if rows.signs is not None and (rows.signs < 0).any():
             return _remove_rows(
@@ -84,7 +84,7 @@ class Series:
         return table if self.signed else table.take(pa.array(self._relevant_rows(table)))
 
     def result(self, table: pa.Table, size: int) -> pa.Array:
-        """The result of the call for each key."""
+        """Compute the call for each key."""
         rows = self._relevant_rows(table)
         owners, values = numbers(column(table, SLOT))[rows], column(table, VALUE).take(pa.array(rows))
         if self.call.function == "list":
@@ -97,7 +97,7 @@ class Series:
         return take_rows(values, places)
 
     def _relevant_rows(self, table: pa.Table) -> Ints:
-        """The rows that make up the result, sorted by key and arrival."""
+        """Return the rows that make up the result, sorted by key and arrival."""
         slots, values = numbers(column(table, SLOT)), column(table, VALUE)
         order = sort_by_content([slots, numbers(column(table, ARRIVAL))], [values], table.num_rows)
         if self.call.function == "list" and not self.call.distinct:
@@ -110,7 +110,7 @@ class Series:
 
 
 def call_result(kept: Bag | Series, call: AggregateCall, table: pa.Table, size: int) -> pa.Array:
-    """The result of a call for each key. Several calls share a bag; a series belongs to one call."""
+    """Compute a call for each key. Several calls share a bag; a series belongs to one call."""
     return kept.result(call, table, size) if isinstance(kept, Bag) else kept.result(table, size)
 
 
@@ -121,7 +121,7 @@ def _remove_rows(table: pa.Table, gone: pa.Table, old: pa.Table) -> pa.Table:
 
 
 def value_table_names(calls: Sequence[AggregateCall], signed: bool) -> tuple[str | None, ...]:
-    """The name of the table with the values of each call; None for a folded call."""
+    """Name the table with the values of each call; None for a call that is folded."""
     arguments: list[str] = []
     names: list[str | None] = []
     for position, call in enumerate(calls):

@@ -1,4 +1,4 @@
 """Functions over Arrow arrays and tables that the kernels share: codes, order, sums, times, expiry.
 
-Nothing here knows an operator's state.
+No module here depends on the state of an operator.
 """

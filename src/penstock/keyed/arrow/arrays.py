@@ -15,36 +15,36 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 def numbers(array: pa.Array) -> NumberArray:
-    """The numbers of an array, 0 for null. They may share its memory."""
+    """Return the numbers of an array, 0 for null. They may share its memory."""
     filled = array.fill_null(0) if array.null_count else array
     return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
 def valid_flags(array: pa.Array) -> Flags:
-    """A mask of the values that are not null."""
+    """Mask the values that are not null."""
     return np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
 
 
 def pad_nulls(array: pa.Array, size: int) -> pa.Array:
-    """The array with nulls after it, so that it has `size` values."""
+    """Append nulls to an array until it has `size` values."""
     more = size - len(array)
     return pa.concat_arrays([array, pa.nulls(more, array.type)]) if more else array
 
 
 def take_rows(array: pa.Array, rows: Ints) -> pa.Array:
-    """The values in these rows; null for -1."""
+    """Take the values at these indexes; -1 gives null."""
     return array.take(pa.array(rows, mask=rows < 0))
 
 
 def null_where(array: pa.Array, mask: Flags) -> pa.Array:
-    """The array with nulls in some places."""
+    """Replace the masked values by null."""
     if not mask.any():
         return array
     return take_rows(array, np.where(mask, -1, np.arange(len(array))))
 
 
 def normalize_floats(array: pa.Array) -> pa.Array:
-    """The array with one zero and one NaN, like keys that Spark has normalised."""
+    """Convert -0.0 to 0.0 and every NaN to the same NaN, as Spark does for keys."""
     kind = array.type
     if not _has_floats(kind):
         return array
@@ -70,18 +70,18 @@ def _has_floats(kind: pa.DataType) -> bool:
 
 
 def list_elements(array: pa.Array) -> tuple[pa.Array, Ints]:
-    """The elements of arrays or maps, with the offsets of each row. The entries of a map are structs."""
+    """Return the elements of arrays or maps, and the offsets of each row. The entries of a map are structs."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     return array.values.slice(offsets[0], offsets[-1] - offsets[0]), offsets - offsets[0]
 
 
 def encode_lists(offsets: Ints, elements: NumberArray) -> pa.Array:
-    """Lists of numbers as binary values, eight bytes a number."""
+    """Encode lists of numbers as binary values of eight bytes per number."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets * 8)), pa.py_buffer(np.ascontiguousarray(elements))]
     return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
 def sort_lists(offsets: Ints, elements: Ints) -> Ints:
-    """The numbers of each list sorted: maps are equal whatever the order of their entries."""
+    """Sort the numbers of each list. Maps are equal in any order of their entries."""
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     return elements[np.lexsort((elements, owner))]

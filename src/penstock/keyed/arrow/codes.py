@@ -21,7 +21,7 @@ from penstock.keyed.arrow.arrays import (
 
 
 def codes(columns: Sequence[pa.Array], length: int) -> tuple[Ints, int]:
-    """A code for each row, counted from 0 in the order of first appearance, and how many there are."""
+    """Return a code for each row, numbered from 0 in the order of first appearance, and the number of codes."""
     result, count = np.zeros(length, np.int64), min(length, 1)
     for position, array in enumerate(columns):
         encoded, span = _encode_array(array)
@@ -30,9 +30,9 @@ def codes(columns: Sequence[pa.Array], length: int) -> tuple[Ints, int]:
 
 
 def shared_codes(parts: Sequence[tuple[pa.Table, Sequence[str]]]) -> tuple[list[Ints], int]:
-    """A code for each row of several tables by the columns named with each, and how many codes there are.
+    """Encode the rows of several tables together, by the columns named with each, and count the codes.
 
-    Columns meet by their place in the names; no names at all make all rows equal.
+    Columns are matched by their position in the names. Without any names, all rows are equal.
     """
     lengths = [table.num_rows for table, _ in parts]
     columns = zip(*([table.column(name) for name in names] for table, names in parts), strict=True)
@@ -41,14 +41,14 @@ def shared_codes(parts: Sequence[tuple[pa.Table, Sequence[str]]]) -> tuple[list[
 
 
 def first_rows(row_codes: Ints, count: int) -> Ints:
-    """A row of each code: the first one."""
+    """Return the first row of each code."""
     first = np.zeros(count, np.int64)
     first[row_codes[::-1]] = np.arange(len(row_codes) - 1, -1, -1)
     return first
 
 
 def differ(left: pa.Array, right: pa.Array) -> Flags:
-    """A mask of the places in which two arrays of one type and length differ."""
+    """Mask the positions where two arrays of one type and length differ."""
     if len(left) == 0:
         return np.zeros(0, bool)
     if pa.types.is_integer(left.type) or pa.types.is_floating(left.type):

@@ -1,6 +1,6 @@
 """Expiry of state: a row of state expires if no row arrives for its key within the time to live.
 
-In state, `NOW` is the time of the last arrival for a row's key, in milliseconds.
+In a state table, `NOW` is the time of the last arrival for a row's key, in milliseconds.
 """
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from penstock.row_columns import NOW
 
 
 def expired_flags(table: pa.Table, clock: Clock, ttl_ms: int | None) -> Flags | None:
-    """A mask of the expired rows of state; None if there are none."""
+    """Mask the expired rows of state; None if there are none."""
     if ttl_ms is None or table.num_rows == 0:
         return None
     flags: Flags = numbers(column(table, NOW)) <= clock.now_ms - ttl_ms
@@ -20,6 +20,5 @@ def expired_flags(table: pa.Table, clock: Clock, ttl_ms: int | None) -> Flags | 
 
 
 def drop_expired(table: pa.Table, clock: Clock, ttl_ms: int | None) -> pa.Table:
-    """The rows of state that have not expired."""
     flags = expired_flags(table, clock, ttl_ms)
     return table if flags is None else table.filter(pa.array(~flags))

@@ -21,13 +21,13 @@ from penstock.keyed.arrow.tables import column
 from penstock.row_columns import ORDER
 
 ROOM = 2**62
-"""The limit of the number into which the keys of a row are packed."""
+"""The limit of the number into which the sort keys of a row are packed."""
 
 
 def ordinals(array: pa.Array) -> Ints:
-    """A number for each value that sorts as the value does; that of a null says nothing.
+    """Map each value to a number that sorts as the value does. The number of a null has no meaning.
 
-    NaN is the largest double, text goes by its bytes, structs by field, arrays by element, nulls inside come first.
+    NaN is the largest double. Text is compared by bytes, structs by field, arrays by element, nulls inside first.
     """
     kind = array.type
     if pa.types.is_null(kind):
@@ -50,7 +50,7 @@ def ordinals(array: pa.Array) -> Ints:
 
 
 def sort_keys(array: pa.Array, descending: bool = False, nulls_last: bool | None = None) -> list[Ints]:
-    """Numbers to sort rows by, the more important first. Nulls are the smallest values unless told otherwise."""
+    """Return numbers to sort rows by, the most significant first. Nulls are smallest unless `nulls_last` is set."""
     values = ordinals(array)
     if descending:
         values = ~values
@@ -62,7 +62,7 @@ def sort_keys(array: pa.Array, descending: bool = False, nulls_last: bool | None
 
 
 def sort_rows(keys: Iterable[Ints], length: int) -> tuple[Ints, Flags]:
-    """The rows in the order of the keys, the most important first, and a mask of those equal to the row before.
+    """Sort rows by keys, the most significant first. Also mask the rows that equal the row before.
 
     The order of equal rows is not defined.
     """
@@ -72,9 +72,9 @@ def sort_rows(keys: Iterable[Ints], length: int) -> tuple[Ints, Flags]:
 
 
 def sort_by_content(keys: Sequence[Ints], content: Iterable[pa.Array], length: int) -> Ints:
-    """The rows in the order of the keys. Rows with equal keys are ordered by their content.
+    """Sort rows by keys, and rows with equal keys by their content.
 
-    Arrays are compared one after the other until no equal rows are left.
+    The content arrays are compared one after the other until no equal rows are left.
     """
     order, same = sort_rows(keys, length)
     places, rows = np.arange(length), order
@@ -91,7 +91,7 @@ def sort_by_content(keys: Sequence[Ints], content: Iterable[pa.Array], length: i
 
 
 def ranks(keys: Sequence[Ints], length: int) -> Ints:
-    """The rank of each row among the distinct rows, from 0."""
+    """Return the rank of each row among the distinct rows, from 0."""
     order, same = sort_rows(keys, length)
     result = np.zeros(length, np.int64)
     result[order] = np.cumsum(~same) - 1
@@ -99,18 +99,18 @@ def ranks(keys: Sequence[Ints], length: int) -> Ints:
 
 
 def arrival_numbers(rows: pa.Table, after: int) -> Ints:
-    """The arrival of each row of a batch, as numbers above `after`: by `ORDER`, or all equal without that column."""
+    """Number the rows of a batch above `after` by their arrival (`ORDER`). Without that column all are equal."""
     return after + 1 + ranks(order_keys(rows), rows.num_rows)
 
 
 def order_keys(rows: pa.Table) -> list[Ints]:
-    """The sort key for the arrival of a batch's rows."""
+    """Return the sort keys for the arrival of a batch's rows."""
     names = [name for name in ORDER if name in rows.column_names]
     return [key for name in names for key in sort_keys(column(rows, name))]
 
 
 def sort_by_arrival(rows: pa.Table) -> pa.Table:
-    """The rows of a batch by arrival (`ORDER`). Rows that arrived together are ordered by their values."""
+    """Sort the rows of a batch by arrival (`ORDER`). Rows that arrived together are sorted by their values."""
     if rows.num_rows < 2:
         return rows
     keys, content = order_keys(rows), rows.columns
@@ -123,7 +123,7 @@ def sort_by_arrival(rows: pa.Table) -> pa.Table:
 
 
 def extremes(values: Ints, owners: Ints, size: int, largest: bool) -> Ints:
-    """The row with the smallest or largest value of each owner; -1 if it has none."""
+    """Return the row with the smallest or largest value of each owner; -1 if an owner has no row."""
     values = ~values if largest else values
     best = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(best, owners, values)
@@ -134,7 +134,7 @@ def extremes(values: Ints, owners: Ints, size: int, largest: bool) -> Ints:
 
 
 def _pack_keys(keys: Iterable[Ints], length: int) -> Ints:
-    """One number per row that sorts like all its keys. Keys of too many bits are replaced by their rank."""
+    """Pack the keys of each row into one number that sorts like them. Too many bits are replaced by a rank."""
     result, room = np.zeros(length, np.int64), 1
     for key in keys if length else ():
         low, high = int(key.min()), int(key.max())

@@ -1,4 +1,4 @@
-"""Sums by code that do not depend on the order of rows: exact for integers and decimals, almost exact for doubles."""
+"""Sums by code that are independent of row order: exact for integers and decimals, almost exact for doubles."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ FOLDS = 3
 
 
 class SumOverflow(ArithmeticError):
-    """A sum does not fit into its type, which is `kind` in SQL; `place` is which."""
+    """A sum does not fit into its type. `kind` is the SQL type and `place` the index of the sum."""
 
     def __init__(self, place: int, type_: pa.DataType) -> None:
         is_decimal = pa.types.is_decimal(type_)
@@ -24,7 +24,7 @@ class SumOverflow(ArithmeticError):
 
 @contextmanager
 def name_overflow_key(keys: Sequence[pa.Array]) -> Iterator[None]:
-    """Name the key of a sum that overflows. Each key column has a value for every sum."""
+    """Add the key to the error of a sum that overflows. Each key column has a value for every sum."""
     try:
         yield
     except SumOverflow as error:
@@ -33,14 +33,13 @@ def name_overflow_key(keys: Sequence[pa.Array]) -> Iterator[None]:
 
 
 def sum_type(kind: pa.DataType) -> pa.DataType:
-    """The type of sums of values of a type."""
     if pa.types.is_decimal(kind):
         return pa.decimal128(min(38, kind.precision + 10), kind.scale)
     return pa.float64() if pa.types.is_floating(kind) else pa.int64()
 
 
 def whole_sums(old: pa.Array, values: pa.Array, owners: Ints, signs: Ints | None) -> pa.Array:
-    """The old sums and the values of each owner: int64 or decimals of one scale, with no nulls among the values."""
+    """Add the values of each owner to the old sums: int64, or decimals of one scale. The values have no nulls."""
     totals = split_limbs(old)
     for total, limb in zip(totals, split_limbs(values), strict=True):
         np.add.at(total, owners, limb if signs is None else limb * signs)
@@ -48,7 +47,7 @@ def whole_sums(old: pa.Array, values: pa.Array, owners: Ints, signs: Ints | None
 
 
 def split_limbs(array: pa.Array) -> list[Ints]:
-    """Integers or decimals in limbs of 32 bits, lowest first, 0 for null. The highest limb has the sign.
+    """Split integers or decimals into limbs of 32 bits, lowest first, 0 for null. The highest limb has the sign.
 
     Sums of limbs have room for 2,000,000,000 rows.
     """
@@ -63,7 +62,7 @@ def split_limbs(array: pa.Array) -> list[Ints]:
 
 
 def combine_limbs(totals: list[Ints], kind: pa.DataType) -> pa.Array:
-    """The numbers that sums of limbs stand for. Changes the limbs."""
+    """Combine summed limbs into numbers. Modifies the limbs."""
     for low, high in pairwise(totals):
         high += low >> 32
         low &= LIMB
@@ -76,9 +75,9 @@ def combine_limbs(totals: list[Ints], kind: pa.DataType) -> pa.Array:
 
 
 def double_sums(values: NumberArray, owners: Ints, size: int) -> tuple[NumberArray, NumberArray]:
-    """The sums of finite doubles, as two doubles each, of which the first is the sum rounded.
+    """Sum finite doubles per owner. Each sum is two doubles, of which the first is the rounded sum.
 
-    Each value is cut at bits that depend on the largest value and the number of values of its owner only, so that the
+    Each value is cut at bits that depend only on the largest value and the number of values of its owner, so that the
     sums of the pieces are exact in any order of the rows.
     """
     largest = np.zeros(size)
@@ -101,7 +100,7 @@ def double_sums(values: NumberArray, owners: Ints, size: int) -> tuple[NumberArr
 def add_doubles(
     high: NumberArray, low: NumberArray, more: NumberArray, rest: NumberArray
 ) -> tuple[NumberArray, NumberArray]:
-    """Two numbers of two doubles each, added."""
+    """Add two numbers of two doubles each."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = high + more
         part = total - high

@@ -1,4 +1,4 @@
-"""Functions over tables: choice of columns and rows."""
+"""Selection of columns and rows of tables."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,22 +11,22 @@ from penstock.row_columns import OP
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
-    """A column as one chunk."""
+    """Return a column as one chunk."""
     return table.column(name).combine_chunks()
 
 
 def concat(*tables: pa.Table) -> pa.Table:
-    """The rows of tables with the same columns, in one chunk."""
+    """Concatenate tables with the same columns into one chunk."""
     return pa.concat_tables(tables).combine_chunks()
 
 
 def build_table(schema: pa.Schema, arrays: Iterable[pa.Array]) -> pa.Table:
-    """A table of arrays in the order of the schema."""
+    """Build a table of arrays in the order of the schema."""
     return pa.Table.from_arrays(list(arrays), schema=schema)
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """Names in order, without duplicates."""
+    """Remove duplicate names and keep their order."""
     return list(dict.fromkeys(names))
 
 
@@ -36,7 +36,7 @@ def pick_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def non_null_flags(table: pa.Table, names: Sequence[str]) -> Flags:
-    """A mask of the rows without null in these columns. Other rows never match in a join."""
+    """Mask the rows without a null in these columns. Rows with a null never match in a join."""
     flags = np.ones(table.num_rows, bool)
     for name in names:
         if table.column(name).null_count:
@@ -45,7 +45,7 @@ def non_null_flags(table: pa.Table, names: Sequence[str]) -> Flags:
 
 
 def delete_flags(changes: pa.Table) -> Flags:
-    """A mask of the changes that are deletes."""
+    """Mask the changes that are deletes."""
     if OP not in changes.column_names:
         return np.zeros(changes.num_rows, bool)
     return np.asarray(pc.equal(changes.column(OP), "d").fill_null(False).to_numpy())

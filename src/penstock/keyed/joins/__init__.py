@@ -1,1 +1,1 @@
-"""The kernels of joins: of changelogs, within an interval, and with the version valid at a time."""
+"""The kernels of joins: changelog joins, interval joins and temporal joins."""

@@ -22,7 +22,7 @@ COUNT = "_count"
 
 @dataclass(frozen=True, slots=True)
 class ChangeJoinKernel:
-    """`schemas` are those of the left and the right input."""
+    """The kernel of changelog joins. `schemas` are those of the left and the right input."""
 
     operator: ChangeJoin
     schemas: tuple[pa.Schema, pa.Schema]
@@ -71,14 +71,13 @@ class ChangeJoinKernel:
         )
 
     def _live_rows(self, table: pa.Table | None, new: pa.Table, clock: Clock) -> pa.Table:
-        """The rows of state that have not expired."""
         if table is None:
             number = pa.array([], pa.int64())
             return new.slice(0, 0).drop_columns(SIGN).append_column(COUNT, number).append_column(NOW, number)
         return drop_expired(table, clock, self.operator.ttl_ms)
 
     def _signed_rows(self, left: "_ChangeSide", right: "_ChangeSide", lefts: Ints, rights: Ints, net: Ints) -> pa.Table:
-        """Pairs of indexes with their change in count, as signed rows. Equal additions and retractions cancel out."""
+        """Convert pairs of indexes and count changes to signed rows. Equal additions and retractions cancel out."""
         same, count = codes([pa.array(left.looks[lefts]), pa.array(right.looks[rights])], len(net))
         first, total = first_rows(same, count), np.zeros(count, np.int64)
         np.add.at(total, same, net)
@@ -91,10 +90,10 @@ class ChangeJoinKernel:
 
 @dataclass(frozen=True, slots=True)
 class _ChangeSide:
-    """The rows of one side that have touched keys, and a row of nulls as the last: `looks` is their code.
+    """The rows of one side that have touched keys, with a row of nulls as the last; `looks` has a code for each row.
 
-    The arrays that follow have an item for each different row: its place, its key (-1 never matches), how often it was
-    and is there, and when it last came.
+    The other arrays have an item for each distinct row: its index in `rows`, its key (-1 never matches), its count
+    before and after the batch, and the time of its last arrival.
     """
 
     rows: pa.Table
@@ -119,7 +118,7 @@ class _ChangeSide:
 
 
 def _select_new(table: pa.Table, key: Sequence[str], columns: Sequence[str], alone: bool) -> pa.Table:
-    """The new rows of a side. Rows with a null in their key are dropped if the side puts out matched rows only."""
+    """Select the new rows of a side. Without outer rows on this side, rows with a null in their key are dropped."""
     table = pick_columns(table, [*unique_names((*key, *columns)), SIGN])
     return table if alone else table.filter(pa.array(non_null_flags(table, key)))
 
@@ -145,7 +144,7 @@ def _build_side(
     place = first_rows(row, count)
 
     before, delta, seen = (np.zeros(count, np.int64) for _ in range(3))
-    np.add.at(before, row[: old.num_rows], numbers(column(old, COUNT)))  # alike since a column was left out
+    np.add.at(before, row[: old.num_rows], numbers(column(old, COUNT)))  # rows can be equal after a column was dropped
     np.maximum.at(seen, row[: old.num_rows], numbers(column(old, NOW)))
     np.add.at(delta, row[old.num_rows :], numbers(column(new, SIGN)).astype(np.int64))
     seen[row[old.num_rows :]] = clock.now_ms
@@ -162,7 +161,7 @@ def _build_side(
 
 
 def _pairs(left: _ChangeSide, right: _ChangeSide, lefts: Flags, rights: Flags) -> tuple[Ints, Ints, Ints]:
-    """The indexes of all pairs of the chosen rows, and by how much the count of each pair changed."""
+    """Return the indexes of all pairs of the chosen rows, and the change in the count of each pair."""
     mine = np.flatnonzero(lefts & (left.key >= 0))
     theirs = np.flatnonzero(rights)
     theirs = theirs[np.argsort(right.key[theirs], kind="stable")]
@@ -177,7 +176,7 @@ def _pairs(left: _ChangeSide, right: _ChangeSide, lefts: Flags, rights: Flags) -
 
 
 def _totals(side: _ChangeSide, count: int) -> tuple[Ints, Ints]:
-    """The number of rows of each key, before and after. Keys that never match use the last item, which is 0."""
+    """Count the rows of each key, before and after. Keys that never match use the last item, which is 0."""
     before, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     matching = side.key >= 0
     np.add.at(before, side.key[matching], side.before[matching])
@@ -186,7 +185,7 @@ def _totals(side: _ChangeSide, count: int) -> tuple[Ints, Ints]:
 
 
 def _unmatched_rows(side: _ChangeSide, partners: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """The unmatched rows that appear or disappear, and by how much their count changed."""
+    """Return the unmatched rows that appear or disappear, and the change in their count."""
     had, have = (total[side.key] == 0 for total in partners)
     net = side.after * have - side.before * had
     rows = np.flatnonzero(net)

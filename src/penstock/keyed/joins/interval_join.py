@@ -1,6 +1,6 @@
-"""The join of two sides whose rows each have a time until which they are kept.
+"""The interval join: each row of both sides has a time until which it is kept.
 
-State: `left` and `right` are the rows of each side that can still find a partner, with whether they have found one.
+State: `left` and `right` are the rows of each side that can still match, and whether they have matched already.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from penstock.keyed.operators import IntervalJoin
 from penstock.row_columns import NOW
 
 FOUND: Final = "_found"
-"""Whether a row has found a partner."""
+"""Whether a row has matched a row of the other side."""
 _SIGNS: Final = {
     "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal, "=": pc.equal
 }  # fmt: skip
@@ -29,7 +29,7 @@ _SIGNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoinKernel:
-    """`schemas` are those of the left and the right input."""
+    """The kernel of interval joins. `schemas` are those of the left and the right input."""
 
     operator: IntervalJoin
     schemas: tuple[pa.Schema, ...]
@@ -96,7 +96,7 @@ class IntervalJoinKernel:
         return _IntervalSide(rows, flags, numbers(column(rows, FOUND)).astype(bool), came.num_rows - new.num_rows)
 
     def _matching_pairs(self, left: pa.Table, right: pa.Table, lefts: Ints, rights: Ints) -> Flags:
-        """A mask of the pairs that meet all comparisons. Comparisons with null are false."""
+        """Mask the pairs that satisfy all comparisons. Comparisons with null are false."""
         flags = np.ones(len(lefts), bool)
         for asked in self.operator.comparisons:
             ours = column(left, asked.left).take(pa.array(lefts))
@@ -106,7 +106,7 @@ class IntervalJoinKernel:
         return flags
 
     def _join_rows(self, left: pa.Table, right: pa.Table, lefts: Ints, rights: Ints) -> pa.Table:
-        """Pairs of rows by their indexes, where -1 is a row of nulls."""
+        """Join rows by their indexes; -1 is a row of nulls."""
         columns = [take_rows(column(left, name), lefts) for name in self.operator.left_columns]
         columns += [take_rows(column(right, name), rights) for name in self.operator.right_columns]
         return pa.Table.from_arrays(columns, schema=self.output)
@@ -123,7 +123,7 @@ class _IntervalSide:
 
 
 def _pairs(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """Every pair of a left and a right index with the same code. A side has its indexes, and the codes of all rows."""
+    """Return every pair of a left and a right index with equal codes. A side is its indexes and all its codes."""
     (lefts, left_codes), (rights, right_codes) = left, right
     order = rights[np.argsort(right_codes[rights], kind="stable")]
     sorted_codes = right_codes[order]
@@ -140,7 +140,7 @@ def _set_flags(flags: Flags, places: Ints) -> Flags:
 
 
 def _expired_flags(rows: pa.Table, until: str | None, clock: Clock) -> Flags:
-    """A mask of the rows that can no longer find a partner."""
+    """Mask the rows that can no longer match."""
     if until is None:
         return np.zeros(rows.num_rows, bool)
     times = column(rows, until)

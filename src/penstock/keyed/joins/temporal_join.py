@@ -1,6 +1,6 @@
 """The temporal join: each left row with the version of the right row that was valid at its time.
 
-State: `left` has rows that wait for the watermark, `right` has versions; both tables are in the order of arrival.
+State: `left` has rows that wait for the watermark, `right` has versions. Both tables are in the order of arrival.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from penstock.row_columns import NOW, OP
 
 @dataclass(frozen=True, slots=True)
 class VersionJoinKernel:
-    """`schemas` are those of the left input and of the versions."""
+    """The kernel of temporal joins. `schemas` are those of the left input and of the versions."""
 
     operator: VersionJoin
     schemas: tuple[pa.Schema, pa.Schema]
@@ -90,10 +90,10 @@ class VersionJoinKernel:
     def _collect_versions(
         self, state: StateTables, new: pa.Table, going: pa.Table, came: pa.Table, clock: Clock
     ) -> tuple[pa.Table, Ints, Ints]:
-        """All versions by arrival, the codes of their keys, and the codes of the left rows that are put out.
+        """Return all versions by arrival, the codes of their keys, and the codes of the left rows that are due.
 
-        No version has a null in its key, so a left row with one finds none. Versions of a key that no row came for
-        within the time to live are forgotten first.
+        No version has a null in its key, so a left row with a null in its key matches none. Versions of a key for which
+        no row arrived within the time to live are dropped first.
         """
         told = self.operator
         new = pick_columns(new, self._right_names())
@@ -111,7 +111,7 @@ class VersionJoinKernel:
         return versions, keys, going_keys
 
     def _join_rows(self, going: pa.Table, versions: pa.Table, found: Ints) -> pa.Table:
-        """Left rows with the versions at these indexes, where -1 is no version."""
+        """Join left rows with the versions at these indexes; -1 is no version."""
         found = np.where((found >= 0) & ~np.append(delete_flags(versions), True)[found], found, -1)
         if not self.operator.keep_unmatched:
             going, found = going.filter(pa.array(found >= 0)), found[found >= 0]
@@ -132,13 +132,13 @@ class VersionJoinKernel:
 
 
 def _match_keys(found: Ints, keys: Ints, order: Ints, wanted: Ints) -> Ints:
-    """The indexes that were found, or -1 where the key differs."""
+    """Return the indexes whose key is the wanted one, and -1 for the others."""
     hit = np.append(keys, -1)[found] == wanted
     return np.where(hit, np.append(order, -1)[found], -1)
 
 
 def _superseded_flags(keys: Ints, place: Ints, past: Flags) -> Flags:
-    """A mask of the versions that are obsolete: the next one has the same time, or the watermark has reached it too."""
+    """Mask the obsolete versions: the next version has the same time, or the watermark has reached the next one too."""
     flags = np.zeros(len(keys), bool)
     flags[:-1] = (keys[1:] == keys[:-1]) & (past[1:] | (place[1:] == place[:-1]))
     return flags

@@ -1,4 +1,4 @@
-"""Functions over frames: for each row, a range of indexes in an array. Nothing here knows keys, times or state."""
+"""Functions over frames: for each row, a range of indexes in an array. No keys, times or state here."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,6 @@ class RowFrames:
 
 
 def call_type(call: OverCall, schema: pa.Schema) -> pa.DataType:
-    """The type of a call's result."""
     if call.function in ("count", "row_number"):
         return pa.int64()
     kind = schema.field(call.argument).type
@@ -44,19 +43,17 @@ def evaluate_frames(call: OverCall, values: pa.Array, weights: Ints, frame: RowF
 
 
 def argument_values(call: OverCall, table: pa.Table) -> pa.Array:
-    """The values that a call uses."""
     return pa.nulls(table.num_rows) if call.argument is None else column(table, call.argument)
 
 
 def row_weights(call: OverCall, seen: pa.Array) -> Ints:
-    """The weight of each row in a count."""
     if call.argument is None:
         return np.ones(len(seen), np.int64)
     return valid_flags(seen).astype(np.int64)
 
 
 def take_or_default(call: OverCall, values: pa.Array, places: Ints, rows: pa.Table) -> pa.Array:
-    """The values at these indexes, one for each row. At -1 it is the row's default."""
+    """Take the values at these indexes, one for each row. Index -1 gives the row's default."""
     if call.default is None:
         return take_rows(values, places)
     default = column(rows, call.default).cast(values.type)
@@ -65,14 +62,14 @@ def take_or_default(call: OverCall, values: pa.Array, places: Ints, rows: pa.Tab
 
 
 def _first(values: pa.Array, frame: RowFrames) -> pa.Array:
-    """The first value of each frame that is not null."""
+    """Return the first value of each frame that is not null."""
     known = np.flatnonzero(valid_flags(values))
     found = np.append(known, len(values))[np.searchsorted(known, frame.start)]
     return take_rows(values, np.where(found < frame.stop, found, -1))
 
 
 def _last(values: pa.Array, frame: RowFrames) -> pa.Array:
-    """The last value of each frame that is not null."""
+    """Return the last value of each frame that is not null."""
     known = np.flatnonzero(valid_flags(values))
     found = np.append(known, -1)[np.searchsorted(known, frame.stop) - 1]
     return take_rows(values, np.where(found >= frame.start, found, -1))
@@ -84,7 +81,7 @@ def _frame_differences(values: Ints, frame: RowFrames) -> Ints:
 
 
 def _sums(values: pa.Array, frame: RowFrames) -> pa.Array:
-    """Sums of the values that are not null; null if there are none."""
+    """Sum the values of each frame that are not null; null if there are none."""
     kind = values.type
     if pa.types.is_floating(kind):
         sums = pa.array(_double_sums(numbers(values), frame))
@@ -94,7 +91,7 @@ def _sums(values: pa.Array, frame: RowFrames) -> pa.Array:
 
 
 def _double_sums(values: NumberArray, frame: RowFrames) -> NumberArray:
-    """A frame is the sum of blocks whose lengths are powers of two, so that no value outside the frame takes part."""
+    """Sum doubles per frame, in blocks of powers of two, so that no value outside the frame takes part."""
     length, place = frame.stop - frame.start, frame.start.copy()
     sums = np.zeros(len(length))
     block, size = values, 1
@@ -109,7 +106,7 @@ def _double_sums(values: NumberArray, frame: RowFrames) -> NumberArray:
 
 
 def _extremes(values: pa.Array, largest: bool, frame: RowFrames) -> pa.Array:
-    """The least or greatest values without nulls. NaN is greater than all numbers."""
+    """Return the least or greatest value of each frame, ignoring nulls. NaN is greater than all numbers."""
     order = pc.sort_indices(values).to_numpy().astype(np.int64)
     some = len(values) - values.null_count
     if largest:
@@ -121,7 +118,7 @@ def _extremes(values: pa.Array, largest: bool, frame: RowFrames) -> pa.Array:
 
 
 def _least(values: Ints, frame: RowFrames) -> Ints:
-    """The least value of each frame, from two blocks that may overlap."""
+    """Return the least value of each frame, from two blocks that may overlap."""
     length = frame.stop - frame.start
     least = np.zeros(len(length), np.int64)
     block, size = values, 1

@@ -1,8 +1,8 @@
 """Functions OVER the rows of a partition, in the order of time.
 
-State: `waiting` are rows that the watermark has not reached; `history` what bounded frames and `lag` look back at;
-`partitions` the calls over all rows so far, and when a partition was last touched; `held` are rows that `lead` keeps
-back until enough later rows have come. Rows of a partition stand in their order in all of them.
+State: `waiting` has rows that the watermark has not reached; `history` has the rows that bounded frames and `lag` look
+back at; `partitions` has the calls over all rows so far, and the last time that a partition was touched; `held` has the
+rows that `lead` holds until enough later rows have arrived. All of them keep the rows of a partition in order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,10 +49,10 @@ class _PartitionRows:
 
 @dataclass(frozen=True, slots=True)
 class OverKernel:
-    """`schemas` has the schema of the rows, as they come.
+    """The kernel of OVER. `schemas` has the schema of the input rows.
 
-    A partition is touched when rows come for it or come out of it. One that was not within the time to live starts
-    anew; rows that `lead` held back come out then, as the last ones of what it was.
+    A partition is touched when rows arrive for it or are emitted from it. A partition that was not touched within the
+    time to live starts anew. Rows that `lead` held are then emitted, as the last rows of the ended partition.
     """
 
     operator: OverWindow
@@ -116,7 +116,7 @@ class OverKernel:
         )
 
     def _sort_rows(self, going: pa.Table, keys: Ints, clock: Clock) -> _PartitionRows:
-        """Rows in the order of partition, time and arrival. Without event time, all of a turn have one time."""
+        """Sort rows by partition, time and arrival. Without event time, all rows of a batch have one time."""
         if self.operator.time is None:
             at = np.full(going.num_rows, clock.now_ms * 1000)
         else:
@@ -127,7 +127,7 @@ class OverKernel:
     def _look_back(
         self, history: pa.Table, history_keys: Ints, rows: _PartitionRows, clock: Clock
     ) -> tuple[CallValues, pa.Table]:
-        """Calls over frames of some length, and the rows that later ones can still see."""
+        """Compute the calls over bounded frames. Also return the rows that later calls can still see."""
         calls = list(self._calls("history"))
         new = pick_columns(rows.table.append_column(AT, pa.array(rows.at)), history.column_names)
         table = concat(history, new)
@@ -156,14 +156,14 @@ class OverKernel:
         return values, table.filter(pa.array(self._visible_flags(calls, keys, at, clock)))
 
     def _range(self, reach: int, keys: Ints, at: Ints, here: Ints) -> RowFrames:
-        """The rows of the partition that are at most so much older. A time that goes back counts as the latest one."""
+        """Return each row's frame: rows at most `reach` older. A time that goes back counts as the latest so far."""
         steps = np.unique(at)
         place = np.maximum.accumulate(key_times(keys, at, steps))
         since = np.searchsorted(steps, steps[place[here] - keys[here] * len(steps)] - reach)
         return RowFrames(np.searchsorted(place, keys[here] * len(steps) + since), self._frame_stops(keys, at)[here])
 
     def _visible_flags(self, calls: Sequence[OverCall], keys: Ints, at: Ints, clock: Clock) -> Flags:
-        """A mask of the rows that are among the last ones of their partition, or recent enough."""
+        """Mask the rows that are among the last rows of their partition, or recent enough."""
         longest = max((call.offset if call.function == "lag" else call.rows or 0 for call in calls), default=0)
         kept: Flags = stretch_ends(first_flags(keys)) - np.arange(len(keys)) <= longest
         reach = max((call.range_ms for call in calls if call.range_ms is not None), default=None)
@@ -175,7 +175,7 @@ class OverKernel:
     def _extend_running(
         self, partitions: pa.Table, partition_keys: Ints, rows: _PartitionRows, touched: Flags, clock: Clock
     ) -> tuple[CallValues, pa.Table]:
-        """Calls over all rows from the start. The results so far are treated as a row before the new ones."""
+        """Compute the calls over all rows from the start. The earlier results act as a row before the new ones."""
         first = first_flags(rows.keys)
         heads, segment = np.flatnonzero(first), np.cumsum(first) - 1
         slot = np.full(len(touched), -1)
@@ -210,7 +210,7 @@ class OverKernel:
     def _look_ahead(
         self, held: pa.Table, held_keys: Ints, ended: Flags, rows: _PartitionRows, values: CallValues
     ) -> tuple[pa.Table, pa.Table]:
-        """The rows to put out, and those that wait for later rows."""
+        """Return the rows to emit, and the rows that wait for later rows."""
         table = rows.table
         for number, call in enumerate(call for call in self.operator.calls if call.function != "lead"):
             table = table.append_column(f"{CALL}{number}", values[call.name])
@@ -233,13 +233,13 @@ class OverKernel:
         return pa.table(columns, schema=self.output).filter(pa.array(ready)), table.filter(pa.array(~ready))
 
     def _frame_stops(self, keys: Ints, at: Ints) -> Ints:
-        """For each row the index after the last row of its time. Without event time, each row has its own time."""
+        """Return for each row the index after the last row of its time. Without event time, each has its own time."""
         if self.operator.time is None:
             return np.arange(1, len(keys) + 1)
         return stretch_ends(first_flags(keys) | first_flags(at))
 
     def _calls(self, table: str) -> Iterator[OverCall]:
-        """The calls that need this table."""
+        """Return the calls that need this table."""
         for call in self.operator.calls:
             bounded = call.function == "lag" or (call.rows, call.range_ms) != (None, None)
             if table == ("held" if call.function == "lead" else "history" if bounded else "partitions"):
@@ -249,17 +249,16 @@ class OverKernel:
         return call_type(call, self.schemas[0])
 
     def _summable(self, call: OverCall, seen: pa.Array) -> pa.Array:
-        """The values of a sum in the type of the sum; other values as they are."""
+        """Cast the values of a sum to the type of the sum; return other values unchanged."""
         return seen.cast(self._call_type(call)) if call.function == "sum" else seen
 
     def _row_columns(self) -> list[str]:
-        """The columns of a row that are needed until it is put out. A table without columns would have no rows."""
+        """Return the columns needed until a row is emitted: at least one, as a table without any has no rows."""
         told = self.operator
         used = (name for call in told.calls for name in (call.argument, call.default) if name is not None)
         return unique_names((*told.partition, *((told.time,) if told.time else ()), *told.columns, *used)) or [NOW]
 
     def _schema(self, table: str) -> pa.Schema:
-        """The schema of a table of the state."""
         told = self.operator
         calls = list(self._calls(table))
         fields = dict.fromkeys(told.partition)
@@ -278,7 +277,6 @@ class OverKernel:
 
 
 def _live_partitions(table: pa.Table, keys: Ints, ended: Flags) -> tuple[pa.Table, Ints]:
-    """The rows of partitions that have not ended."""
     kept = ~ended[keys]
     return table.filter(pa.array(kept)), keys[kept]
 

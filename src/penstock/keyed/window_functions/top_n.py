@@ -30,13 +30,13 @@ class RowPlaces:
     rows: Ints
 
     def where(self, mask: Flags | Ints) -> "RowPlaces":
-        """Some of them."""
+        """Return the rows that a mask or indexes select."""
         return RowPlaces(self.partitions[mask], self.places[mask], self.rows[mask])
 
 
 @dataclass(frozen=True, slots=True)
 class RankingKernel:
-    """Rows of a known schema, ranked within their partition."""
+    """The kernel of `Ranking`: rows of a known schema, ranked within their partition."""
 
     operator: Ranking
     schema: pa.Schema
@@ -73,7 +73,11 @@ class RankingKernel:
         return KernelResult({ROWS: concat(rest, staying)}, self._changes(rows, first, now))
 
     def _touched_rows(self, old: pa.Table, new: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table, Ints]:
-        """The old rows of other partitions, those of the same, these and the new ones, and their partitions."""
+        """Split the rows by the partitions that the new rows touch.
+
+        Return the old rows of other partitions, the old rows of touched partitions, these with the new rows, and the
+        partition of each of the latter.
+        """
         every = concat(old, new)
         partitions, size = codes([column(every, name) for name in self.operator.partition], every.num_rows)
         touched = np.zeros(size, bool)
@@ -83,7 +87,7 @@ class RankingKernel:
         return rest, old.filter(pa.array(mine[: old.num_rows])), every.filter(pa.array(mine)), partitions[mine]
 
     def _surviving_flags(self, rows: pa.Table, known: int, signs: Ints) -> Flags:
-        """A mask of the rows that are left after each retraction has removed an equal row."""
+        """Mask the rows that remain after each retraction has removed an equal row."""
         there = np.concatenate([np.ones(known, bool), signs > 0])
         come, go = np.flatnonzero(there), np.flatnonzero(~there)
         if len(go):
@@ -105,7 +109,6 @@ class RankingKernel:
         return sort_by_content(keys, [column(rows, name) for name in self._stored_columns()], rows.num_rows)
 
     def _changes(self, rows: pa.Table, before: RowPlaces, after: RowPlaces) -> pa.Table:
-        """The changes among the top rows."""
         by_place = self.operator.rank is not None or self.operator.limit == 1
         comes, other, goes = (self._changes_by_place if by_place else self._changes_by_content)(rows, before, after)
         letters = np.repeat(np.array(["i", "u", "d"]), [len(comes.rows), len(other.rows), len(goes.rows)])
@@ -118,7 +121,7 @@ class RankingKernel:
     def _changes_by_place(
         self, rows: pa.Table, before: RowPlaces, after: RowPlaces
     ) -> tuple[RowPlaces, RowPlaces, RowPlaces]:
-        """Rows that take a free rank, rows that replace another one, and rows that leave a rank free."""
+        """Return the rows that take a free rank, rows that replace another one, and rows that leave a rank free."""
         one, two = (some.partitions * self.operator.limit + some.places for some in (before, after))
         _, was, now = np.intersect1d(one, two, assume_unique=True, return_indices=True)
         goes, comes = np.ones(len(before.rows), bool), np.ones(len(after.rows), bool)
@@ -134,7 +137,7 @@ class RankingKernel:
     def _changes_by_content(
         self, rows: pa.Table, before: RowPlaces, after: RowPlaces
     ) -> tuple[RowPlaces, RowPlaces, RowPlaces]:
-        """Rows that enter, none, and rows that leave. An equal row that enters and one that leaves cancel out."""
+        """Return the rows that enter, no updates, and those that leave. Equal rows that do both cancel out."""
         stays = np.zeros((2, rows.num_rows), bool)
         stays[0, before.rows], stays[1, after.rows] = True, True
         out, into = before.where(~stays[1, before.rows]), after.where(~stays[0, after.rows])
@@ -159,13 +162,13 @@ class RankingKernel:
 
 
 def _place_rows(ranked: Ints, partitions: Ints, mask: Flags) -> RowPlaces:
-    """Some of the sorted rows, with new ranks."""
+    """Select some of the sorted rows and rank them anew."""
     rows = ranked[mask]
     owners = partitions[rows]
     return RowPlaces(owners, places_within(owners), rows)
 
 
 def _take_wanted(alike: Ints, wanted: Ints) -> Ints:
-    """The rows of each kind that are asked for."""
+    """Take the first `wanted` rows of each group of equal rows."""
     order = np.argsort(alike, kind="stable")
     return np.sort(order[places_within(alike[order]) < wanted[alike[order]]])

@@ -1,1 +1,1 @@
-"""What a query says about its columns, lineage, windows, state and fallible expressions."""
+"""Analysis of a query: its columns, lineage, windows, state and fallible expressions."""

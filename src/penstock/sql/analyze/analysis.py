@@ -1,4 +1,4 @@
-"""Analyze a query once the columns of its inputs are known: one pass that gives plain values."""
+"""Analyze a query once the columns of its inputs are known. One pass returns plain values."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -27,42 +27,42 @@ from penstock.sql.types.columns import Columns
 
 @dataclass(frozen=True, slots=True)
 class QueryAnalysis:
-    """What is known about a query. `sound` is whether it could be analyzed at all.
+    """The result of analyzing a query. `sound` is False if the query could not be analyzed.
 
-    `times` has the input column that each window is over, if that is a column of an input; `window_times` has the
+    `times` has the input column of each window, or None if the window is over an expression; `window_times` has the
     outputs that are ends of windows.
     """
 
     sound: bool
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
-    """Problems of some rows only."""
+    """Problems that concern only some rows."""
     constructs: tuple[Construct, ...] = ()
     windows: tuple[Window, ...] = ()
     times: tuple[InputColumn | None, ...] = ()
     columns: Columns | None = None
     origins: Mapping[str, Origins] = field(default_factory=dict)
     reads_once: bool = True
-    """Whether every input row is read once: no union, one table, no windows."""
+    """Whether every input row is read once: one table, no union, no windows."""
     passes_all: bool = False
-    """Whether it is `SELECT *` over one table, so that all columns are passed on."""
+    """Whether it is `SELECT *` over one table, which passes on all columns."""
     window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     flow: FlowKind = "rows"
     """Whether its rows are append-only or a changelog."""
     change_key: tuple[str, ...] = ()
-    """The outputs that are the key of changes, as far as the SQL tells."""
+    """The outputs that are the key of changes, as far as the SQL determines it."""
     unbounded: tuple[tuple[str, int, str], ...] = ()
-    """Constructs whose state grows for ever, with their offsets and what to do beside letting it expire."""
+    """Constructs whose state grows for ever: name, offset, and what to do other than a time to live."""
     hindrance: Problem | None = None
-    """Why it cannot run as a stream, though it is sound."""
+    """The reason why a sound query cannot run as a stream."""
     corrects: bool = False
-    """Whether late rows correct the results of its windows."""
+    """Whether late rows update the results of its windows."""
     asks: tuple[ModelCall, ...] = ()
     """The calls of machine learning models."""
     lag: JoinLag = NO_LAG
     """How far the event times of its rows may lag behind those of its inputs."""
     keyed: bool = False
-    """Whether keyed operators keep state for it."""
+    """Whether keyed operators keep state for the query."""
     operands: Mapping[str, str] = field(default_factory=dict)
     """Types that the translation depends on; see `sql.analyze.operand_types`."""
     uses: tuple[ColumnUse, ...] = ()
@@ -70,7 +70,7 @@ class QueryAnalysis:
 
 
 def bind_query(sql: str, node_ids: Sequence[str], operands: Mapping[str, str] = MappingProxyType({})) -> Query:
-    """The query of a model. It is parsed when its tree is first used."""
+    """Bind a model's SQL to its inputs. The SQL is parsed when the tree is first used."""
     query = name_models(bind_tables(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
     return query.with_edit(kinds_edit(operands)) if operands else query
 
@@ -86,7 +86,7 @@ def analyze_query(
 ) -> QueryAnalysis:
     """Analyze a model's SQL, which names inputs by their node ids. Unknown columns of an input are None.
 
-    A `nested` query is read by others in the same stream.
+    A `nested` query is read by other queries of the same stream.
     """
     try:
         lookups = {node_id.casefold() for node_id, flow in flows.items() if flow.static}

@@ -1,4 +1,4 @@
-"""Read and write analyses of queries as JSON, for the cache."""
+"""Read and write query analyses as JSON, for the cache."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -58,7 +58,7 @@ def _parse_problem(kept: Any) -> Problem:
 
 
 def from_json(kept: Mapping[str, Any]) -> QueryAnalysis:
-    """Read an analysis. Anything else raises TypeError, ValueError or KeyError."""
+    """Read an analysis from JSON. Invalid content raises TypeError, ValueError or KeyError."""
     return QueryAnalysis(
         sound=_expect(bool, kept["sound"]),
         problems=tuple(_parse_problem(problem) for problem in kept["problems"]),

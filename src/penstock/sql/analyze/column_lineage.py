@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 Derivation: TypeAlias = Literal["same", "made", "counted"]
-"""How an output uses a column: unchanged, in an expression, or only counted, so that its values cannot be seen."""
+"""How an output uses a column: unchanged, in an expression, or only counted, so that it does not show the values."""
 
 _ORDER: Final[Mapping[Derivation, int]] = {"counted": 0, "made": 1, "same": 2}
 _COUNTS: Final = (exp.Count, exp.CountIf, exp.ApproxDistinct)
@@ -16,7 +16,7 @@ _COUNTS: Final = (exp.Count, exp.CountIf, exp.ApproxDistinct)
 
 @dataclass(frozen=True, slots=True)
 class InputColumn:
-    """A column of one of the query's inputs; `name` is folded."""
+    """A column of one of the query's inputs. `name` is in lower case."""
 
     input: str
     name: str
@@ -24,7 +24,7 @@ class InputColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnOrigin:
-    """An input column that an output is made from, and how."""
+    """An input column that an output is derived from, and the kind of derivation."""
 
     input: str
     name: str
@@ -35,11 +35,11 @@ Origins: TypeAlias = tuple[ColumnOrigin, ...]
 
 
 KnownColumns: TypeAlias = Mapping[str, frozenset[str] | None]
-"""The columns of each input, folded; None where they are not known."""
+"""The columns of each input in lower case; None where they are not known."""
 
 
 def trace_origins(scope: Scope, known: KnownColumns) -> dict[str, Origins]:
-    """The origins of every output, by its name."""
+    """Return the origins of every output by its name."""
     found = _Tracer(known).outputs(scope)
     return {name: _to_origins(ways) for name, ways in found.items()}
 
@@ -62,7 +62,7 @@ _CLAUSES: Final[Mapping[str, UseKind]] = {
 
 
 def column_uses(scopes: Iterable[Scope], known: KnownColumns) -> tuple[ColumnUse, ...]:
-    """The columns that the clauses of a query use, besides those of its outputs."""
+    """Return the columns that the clauses of a query use, in addition to those of its outputs."""
     tracer, found = _Tracer(known), dict[ColumnUse, None]()
     for scope in scopes:
         if not isinstance(scope.expression, exp.Select):
@@ -77,7 +77,7 @@ def column_uses(scopes: Iterable[Scope], known: KnownColumns) -> tuple[ColumnUse
 
 
 def unchanged_columns(traced: Mapping[str, Origins]) -> dict[str, InputColumn]:
-    """The outputs that are an input column, unchanged."""
+    """Return the outputs that are an unchanged input column."""
     return {
         name: InputColumn(found[0].input, found[0].name)
         for name, found in traced.items()
@@ -86,7 +86,7 @@ def unchanged_columns(traced: Mapping[str, Origins]) -> dict[str, InputColumn]:
 
 
 def origin_of(column: exp.Column, scope: Scope, known: KnownColumns) -> InputColumn | None:
-    """The input column that a column of this scope is, unchanged."""
+    """Return the input column that a column of this scope passes on unchanged."""
     found = _to_origins(_Tracer(known).column(column, scope))
     return unchanged_columns({"": found}).get("")
 
@@ -95,7 +95,7 @@ _Derivations: TypeAlias = dict[tuple[str, str], Derivation]
 
 
 class _Tracer:
-    """Remembers the outputs of each scope: a CTE that is read twice is traced once."""
+    """Trace columns and cache the outputs of each scope, so that a CTE that is read twice is traced once."""
 
     def __init__(self, known: KnownColumns) -> None:
         self._find_named_type = known
@@ -103,7 +103,7 @@ class _Tracer:
 
     def outputs(self, scope: Scope) -> dict[str, _Derivations]:
         if id(scope) not in self._seen:
-            self._seen[id(scope)] = {}  # a recursive CTE finds nothing in itself
+            self._seen[id(scope)] = {}  # a recursive CTE finds no columns in itself
             self._seen[id(scope)] = self._trace(scope)
         return self._seen[id(scope)]
 
@@ -158,14 +158,14 @@ class _Tracer:
         return {}
 
     def _source_columns(self, source: exp.Expr | Scope) -> list[tuple[str, str]]:
-        """Every column of what is read; `*` stands for those that are not known."""
+        """Return every column of a source; `*` represents columns that are not known."""
         if isinstance(source, exp.Table):
             known = self._find_named_type.get(source.name)
             return [(source.name, name) for name in sorted(known)] if known else [(source.name, "*")]
         return [key for ways in self.outputs(source).values() for key in ways] if isinstance(source, Scope) else []
 
     def _alias(self, column: exp.Column, scope: Scope) -> exp.Expr | None:
-        """The output that a plain name stands for, where no input has such a column: Spark lets outputs name others."""
+        """Return the output that a plain name refers to where no input has it: Spark lets outputs use others."""
         select = scope.expression
         sources = [source for _, source in scope.selected_sources.values()]
         if not isinstance(select, exp.Select) or any(self._can_have(source, column.name) for source in sources):
@@ -174,7 +174,7 @@ class _Tracer:
         return next((e.this for e in aliases if column not in set(e.find_all(exp.Column))), None)
 
     def _likely_source(self, name: str, scope: Scope) -> str:
-        """What a column without a table belongs to: the one thing that is read, or the one that may have it."""
+        """Return the source of a column without a table: the only source, or the only one that may have the column."""
         selected = {alias: source for alias, (_, source) in scope.selected_sources.items()}
         likely = [alias for alias, source in selected.items() if len(selected) == 1 or self._can_have(source, name)]
         return likely[0] if len(likely) == 1 else ""
@@ -186,13 +186,13 @@ class _Tracer:
         return isinstance(source, Scope) and (name in self.outputs(source) or source.expression.is_star)
 
     def _generated_columns(self, function: exp.Expr, owner: Scope) -> _Derivations:
-        """What UNNEST, EXPLODE and the like put out is made from every column that they are given."""
+        """Derive the columns of UNNEST, EXPLODE and similar functions from every column in their arguments."""
         given = [c for c in function.find_all(exp.Column) if owner.sources.get(c.table) is not None or not c.table]
         return {key: "made" for c in given for key in self.column(c, owner)}
 
 
 def _scope_of(column: exp.Column, scope: Scope) -> Scope:
-    """The scope of a column: that of the innermost subquery."""
+    """Return the scope of a column: the scope of the innermost subquery around it."""
     if not scope.subquery_scopes:
         return scope
     select = column.parent_select
@@ -211,7 +211,7 @@ def _parents(node: exp.Expr, top: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _merge_derivations(found: list[_Derivations]) -> _Derivations:
-    """Merge several uses of one column: the one that shows most of it wins."""
+    """Merge several uses of a column: the use that shows most of its values wins."""
     merged: _Derivations = {}
     for ways in found:
         for key, way in ways.items():

@@ -1,4 +1,4 @@
-"""Read generated Spark SQL back, to show people what it does."""
+"""Describe generated Spark SQL for display."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,18 @@ from penstock.sql.parse.query import Query, tables
 
 
 def input_tables(sql: str) -> tuple[str, ...]:
-    """The views that a statement reads, in order of appearance."""
+    """Return the views that a statement reads, in order of appearance."""
     return tuple(table.name for table in tables(_spark_query(sql)))
 
 
 def describe_outputs(sql: str, names: Sequence[str]) -> list[str]:
-    """What the outputs with these names are made from: a column by its name, anything else as it would be written."""
+    """Describe the outputs with these names: a column by its name, other expressions as SQL."""
     made = {output.alias_or_name: output.unalias() for output in _spark_query(sql).tree.selects}
     return [_describe_expression(made[name]) if name in made else name for name in names]
 
 
 def input_alias(sql: str) -> str | None:
-    """What the first table of a statement is called in it."""
+    """Return the name of a statement's first table within the statement."""
     table = _spark_query(sql).tree.find(exp.From)
     return table.alias_or_name if table is not None else None
 
@@ -30,7 +30,7 @@ def _spark_query(sql: str) -> Query:
 
 
 def _describe_expression(expression: exp.Expr) -> str:
-    """The expression with plain columns: the tables in it are our views."""
+    """Render an expression with plain column names, because its tables are internal views."""
     if isinstance(expression, exp.Column):
         return expression.name
     for column in list(expression.find_all(exp.Column)):

@@ -1,7 +1,8 @@
-"""Expressions that may fail over a row, such as a division or a cast: a query with state is not to meet such a row.
+"""Expressions that may fail on a row, such as a division or a cast. Such a row must not reach a query with state.
 
-What a SELECT computes from single rows of a view is said in terms of that view, through the subqueries between them.
-Those count only by what is made of them: a column that nobody reads is not computed.
+Expressions that a SELECT computes from single rows of a view are expressed in terms of that view, through the
+subqueries in between. The columns of such a subquery matter only where they are read: a column that no query reads is
+not computed.
 """
 
 from collections import Counter
@@ -30,10 +31,10 @@ def fallible_expressions(
     functions: frozenset[str] = frozenset(),
     in_spark: Callable[[exp.Query], exp.Query] = rewrite_flink_functions,
 ) -> dict[str, tuple[str, ...]]:
-    """By view, the expressions over its rows that could fail, as Spark SQL.
+    """Return the expressions over the rows of each view that could fail, as Spark SQL.
 
-    `views` have their columns, None where they are not known. Calls of `functions` are left alone; `in_spark` says the
-    others in Spark's words.
+    `views` has the columns of each view, None where they are not known. Calls of `functions` are skipped; `in_spark`
+    translates the other calls to Spark.
     """
     ctes = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
     found: dict[str, dict[str, None]] = {}
@@ -50,7 +51,7 @@ def fallible_expressions(
 
 
 def _inlined_selects(tree: exp.Expr, ctes: Mapping[str, exp.Expr], read: list["_ViewRows"]) -> set[int]:
-    """The SELECTs all of whose readers use their rows."""
+    """Return the SELECTs whose readers all use their rows."""
     readers = Counter(
         id(ctes[table.name.casefold()])
         for table in tree.find_all(exp.Table)
@@ -61,7 +62,7 @@ def _inlined_selects(tree: exp.Expr, ctes: Mapping[str, exp.Expr], read: list["_
 
 
 def _computed_expressions(select: exp.Select, rows: "_ViewRows") -> Iterator[tuple[list[exp.Expr], exp.Expr]]:
-    """The expressions over the rows, each with the conditions that the rows have met before."""
+    """Return the expressions over the rows, each with the conditions that the rows have met before it is evaluated."""
     for place, condition in enumerate(rows.conditions):
         yield rows.conditions[:place], condition
     computed = [rows.resolve_columns(node) for node in _row_expressions(select)]
@@ -74,19 +75,19 @@ def _computed_expressions(select: exp.Select, rows: "_ViewRows") -> Iterator[tup
 
 @dataclass(slots=True)
 class _ViewRows:
-    """What a SELECT reads: rows of a view that meet the conditions. `outputs` are columns that have been computed."""
+    """The input of a SELECT: rows of a view that meet the conditions. `outputs` are columns that were computed."""
 
     view: str
     alias: str
     outputs: dict[str, exp.Expr | None] = field(default_factory=dict)
     passes: bool = True
-    """Whether all other columns are those of the view."""
+    """Whether all other columns are columns of the view."""
     conditions: list[exp.Expr] = field(default_factory=list)
     inner: exp.Select | None = None
-    """The SELECT that puts the rows out, if nothing else need be known about it."""
+    """The SELECT that emits the rows, if it does nothing but compute columns and filter."""
 
     def resolve_columns(self, node: exp.Expr) -> exp.Expr | None:
-        """An expression of the SELECT as one of the view; None if there is no such."""
+        """Express an expression of the SELECT in terms of the view; None if that is not possible."""
         holder = exp.Paren(this=node.copy())
         for column in list(holder.find_all(exp.Column)):
             parts = [part.copy() for part in column.parts]
@@ -107,7 +108,7 @@ class _ViewRows:
 def _select_rows(
     select: exp.Select, views: Mapping[str, tuple[str, ...] | None], ctes: Mapping[str, exp.Expr]
 ) -> _ViewRows | None:
-    """The rows that a SELECT reads, with its own condition; None if it reads anything but rows of one view."""
+    """Return the rows that a SELECT reads, with its own condition; None unless it reads rows of one view only."""
     origin = select.args.get("from_")
     if origin is None or select.args.get("joins") or select.args.get("laterals"):
         return None
@@ -141,7 +142,7 @@ def _select_rows(
 def _subquery_rows(
     inner: exp.Expr, alias: str, views: Mapping[str, tuple[str, ...] | None], ctes: Mapping[str, exp.Expr]
 ) -> _ViewRows | None:
-    """The output rows of a SELECT that only computes columns and filters."""
+    """Return the output rows of a SELECT that only computes columns and filters; None for any other query."""
     if not isinstance(inner, exp.Select) or any(
         inner.args.get(key) for key in ("group", "distinct", "limit", "having", "qualify")
     ):
@@ -164,7 +165,7 @@ def _subquery_rows(
 
 
 def _row_expressions(select: exp.Select) -> Iterator[exp.Expr]:
-    """The largest single-row expressions of a SELECT, besides its condition."""
+    """Return the largest single-row expressions of a SELECT, without its WHERE condition."""
     group, having = (select.args.get(key) for key in ("group", "having"))
     for projection in select.expressions:
         yield from _largest_expressions(projection.unalias())
@@ -213,7 +214,7 @@ def _has_known_columns(node: exp.Expr, columns: tuple[str, ...] | None) -> bool:
 
 
 def _guard_expression(conditions: list[exp.Expr], node: exp.Expr) -> exp.Expr:
-    """An expression that is evaluated only where the conditions hold."""
+    """Wrap an expression so that it is evaluated only where the conditions hold."""
     if not conditions:
         return node
     held = exp.and_(*(condition.copy() for condition in conditions))

@@ -16,10 +16,10 @@ def find_fallible(
     inputs: Mapping[str, tuple[str, ...]],
     functions: frozenset[str] = frozenset(),
 ) -> dict[str, tuple[str, ...]]:
-    """By input, the expressions over its rows that could fail on their way to a view.
+    """Return by input the expressions over its rows that could fail on the way to a view.
 
-    `steps` make views of others by Spark SQL, `inputs` have their columns. Calls of `functions` are left alone. Where
-    nobody can tell, there is nothing.
+    `steps` has the Spark SQL of each view, `inputs` the columns of each input. Calls of `functions` are skipped. The
+    result is empty if the SQL cannot be analyzed.
     """
     try:
         tree = _combine_query(view, {name: parse_one(sql, read=SPARK) for name, sql in steps.items()})
@@ -29,7 +29,7 @@ def find_fallible(
 
 
 def _combine_query(view: str, steps: Mapping[str, exp.Expr]) -> exp.Query | None:
-    """The query of a view, with those that it reads from at its head, under their names."""
+    """Combine a view's query with the queries that it reads from, as CTEs under their names."""
     tree = steps.get(view)
     if not isinstance(tree, exp.Query):
         return None
@@ -42,7 +42,7 @@ def _combine_query(view: str, steps: Mapping[str, exp.Expr]) -> exp.Query | None
 
 
 def _upstream_steps(view: str, steps: Mapping[str, exp.Expr]) -> list[str]:
-    """The steps that a view is made of, beside its own."""
+    """Return the other steps that a view is made of."""
     found: dict[str, None] = {}
     waiting = [view]
     while waiting:
@@ -53,7 +53,7 @@ def _upstream_steps(view: str, steps: Mapping[str, exp.Expr]) -> list[str]:
 
 
 def _rename_ctes(tree: exp.Expr, view: str) -> None:
-    """Give the CTEs of a query names that no other query has."""
+    """Rename the CTEs of a query so that their names are unique across queries."""
     names = {cte.alias.casefold(): f"{view}/{cte.alias}" for cte in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):
         new = None if table.db else names.get(table.name.casefold())

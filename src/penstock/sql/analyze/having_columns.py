@@ -1,4 +1,4 @@
-"""Finds the tables of columns, in HAVING and QUALIFY too: sqlglot leaves those open, as they may be outputs as well."""
+"""Assign columns to their tables, also in HAVING and QUALIFY, where sqlglot leaves them open as possible outputs."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _FOUND: Final = "owner found"
 
 
 def qualify_tree(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> exp.Query | None:
-    """Put every column that is known under its table. The tree is used up; None if it cannot be done."""
+    """Qualify every known column with its table. Consumes the tree; returns None if the tree cannot be qualified."""
     try:
         qualified = qualify(
             tree,
@@ -34,7 +34,7 @@ def qualify_tree(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> ex
 
 
 def _qualify_having(tree: exp.Query, schema: MappingSchema) -> None:
-    """Put the columns in HAVING and QUALIFY under their tables, in a tree whose other columns are qualified."""
+    """Qualify the columns in HAVING and QUALIFY, in a tree whose other columns are qualified."""
     for scope in traverse_scope(tree):
         select = scope.expression
         clauses = [select.args.get(name) for name in ("having", "qualify")]
@@ -49,11 +49,11 @@ def _qualify_having(tree: exp.Query, schema: MappingSchema) -> None:
 
 
 def has_found_owner(node: exp.Expr) -> bool:
-    """Whether a column was put under its table here."""
+    """Whether an expression has a column that `_qualify_having` qualified."""
     return any(column.meta.get(_FOUND) for column in node.find_all(exp.Column))
 
 
 def output_aliases(select: exp.Select) -> dict[str, exp.Expr]:
-    """The outputs of a SELECT that are not columns under their own names."""
+    """Return the outputs of a SELECT that are not columns under their own names."""
     named = [e for e in select.expressions if isinstance(e, exp.Alias)]
     return {e.alias: e for e in named if not isinstance(e.this, exp.Column) or e.this.name != e.alias}

@@ -1,4 +1,4 @@
-"""`ML_PREDICT` and `ML_EVALUATE`: which models a query asks, and the query with Spark functions in their place."""
+"""`ML_PREDICT` and `ML_EVALUATE`: find the models that a query calls, and replace the calls by Spark functions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from penstock.sql.types.inference_overrides import MODEL_CALLS
 class ModelCall:
     """A call of a machine learning model. `model` is empty if the first argument does not name one.
 
-    `arguments` is how many values the model is given; `as_table` is whether the call stands where a table belongs.
+    `arguments` is the number of values passed to the model; `as_table` is whether the call is used as a table.
     """
 
     function: str
@@ -24,7 +24,7 @@ class ModelCall:
 
 
 def model_calls(query: Query) -> tuple[ModelCall, ...]:
-    """The calls, in the order of the text."""
+    """Return the calls in the order of the text."""
     found = [
         ModelCall(
             call.name.upper(),
@@ -39,7 +39,7 @@ def model_calls(query: Query) -> tuple[ModelCall, ...]:
 
 
 def name_models(query: Query) -> Query:
-    """The query with the names of models as texts: a bare word there is no column."""
+    """Replace the names of models by string literals, because a bare word there is not a column."""
 
     def edit(tree: exp.Query) -> exp.Query:
         for call in list(_calls(tree)):
@@ -51,7 +51,7 @@ def name_models(query: Query) -> Query:
 
 
 def with_functions(query: Query, functions: Mapping[str, str]) -> Query:
-    """The query with a function of Spark in place of each call; `functions` has their names by model."""
+    """Replace each call by a Spark function. `functions` has the function names by model."""
 
     def edit(tree: exp.Query) -> exp.Query:
         for call in list(_calls(tree)):

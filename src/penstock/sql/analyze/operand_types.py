@@ -1,7 +1,7 @@
 """Operators whose meaning in Flink depends on types, which the analysis finds and the translation needs.
 
-An analysis is a plain value: it keeps the types by the places of their nodes in the tree. The tree that is translated
-is parsed from the same text, so its nodes have the same places; a place that it lacks is an error.
+An analysis is a plain value: it stores the types by the paths of their nodes in the tree. The tree that is translated
+is parsed from the same text, so its nodes have the same paths. A path that it lacks is an error.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,13 +25,13 @@ def _typed_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def mark_operands(tree: exp.Query) -> None:
-    """Write to each node its place in the tree, by which it is known again when the tree has been changed."""
+    """Store the path of each node in the node, which identifies it after the tree has changed."""
     for node in _typed_nodes(tree):
         node.meta[_PLACE] = _place(node)
 
 
 def operand_kinds(tree: exp.Expr, type_of: Callable[[exp.Expr], str | None]) -> dict[str, str]:
-    """The types of the operands that are known, by the places of their nodes in the tree before it was changed."""
+    """Return the known operand types by the paths that their nodes had in the original tree."""
     found: dict[str, str] = {}
     for node in _typed_nodes(tree):
         if (place := node.meta.get(_PLACE)) is not None:
@@ -45,7 +45,7 @@ def operand_kinds(tree: exp.Expr, type_of: Callable[[exp.Expr], str | None]) -> 
 
 
 def _place(node: exp.Expr) -> str:
-    """Where a node is below the root, and what it is: `where.this.expressions[1] Div`."""
+    """Return the path of a node below the root, and its class: `where.this.expressions[1] Div`."""
     steps, at = list[str](), node
     while at.parent is not None:
         steps.append(f"{at.arg_key}" if at.index is None else f"{at.arg_key}[{at.index}]")
@@ -65,20 +65,20 @@ def _operands(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _division_kind(types: Sequence[str | None]) -> str | None:
-    """What decides on a division: an operand that is no whole number, or else the wider of two whole ones."""
+    """Return the type that decides how a division works: an operand that is not an integer, or the wider integer."""
     known = [kind for kind in types if kind is not None]
     broken = next((kind for kind in known if kind not in WHOLE_NAMES), None)
     return broken or (max(known, key=WHOLE_NAMES.index) if len(known) == len(types) > 0 else None)
 
 
 def set_kind(node: exp.Expr, kind: str) -> exp.Expr:
-    """Write a kind to a node, and return the node."""
+    """Set the operand type of a node, and return the node."""
     node.meta[_KIND] = kind
     return node
 
 
 def kinds_edit(kinds: Mapping[str, str]) -> Callable[[exp.Query], exp.Query]:
-    """An edit that writes the kinds to their nodes, in a tree that was parsed from the same text."""
+    """Build an edit that sets the operand types of the nodes in a tree that was parsed from the same text."""
 
     def edit(tree: exp.Query) -> exp.Query:
         nodes = {_place(node): node for node in _typed_nodes(tree)} if kinds else {}
@@ -90,6 +90,6 @@ def kinds_edit(kinds: Mapping[str, str]) -> Callable[[exp.Query], exp.Query]:
 
 
 def operand_kind(node: exp.Expr) -> str | None:
-    """The type of a node's operand, where it is known."""
+    """Return the type of a node's operand; None if it is not known."""
     found = node.meta.get(_KIND)
     return found if isinstance(found, str) else None

@@ -42,7 +42,7 @@ from penstock.sql.types.int256 import int256_type, parse_int256_type
 
 @dataclass(frozen=True, slots=True)
 class WindowTime:
-    """An end of a window: the input column that the window is over, and how far it may lag behind that, in ms."""
+    """A start or end of a window: the window's input column, and its maximum lag behind that column in milliseconds."""
 
     over: InputColumn
     part: WindowPart
@@ -51,11 +51,11 @@ class WindowTime:
 
 @dataclass(frozen=True, slots=True)
 class OutputAnalysis:
-    """`columns` is None when the inputs do not tell.
+    """The result of analyzing the outputs. `columns` is None if the inputs do not determine them.
 
-    `origins` has the input columns that each output is made from. `times` has, for each window in the order of the
-    text, the input column it is over; `window_times` has the outputs that are ends of windows. `operands` are types
-    that the translation depends on.
+    `origins` has the input columns that each output is made from. `times` has the input column of each window, in the
+    order of the text; `window_times` has the outputs that are times of windows. `operands` are types that the
+    translation depends on.
     """
 
     columns: Columns | None
@@ -64,7 +64,7 @@ class OutputAnalysis:
     window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
-    """Problems of some rows only."""
+    """Problems that concern only some rows."""
     operands: Mapping[str, str] = field(default_factory=dict)
     uses: tuple[ColumnUse, ...] = ()
     """The input columns that filter, join or group rows."""
@@ -80,9 +80,9 @@ def analyze_outputs(
     *,
     windowed: bool = True,
 ) -> OutputAnalysis:
-    """`answers` are the types that models of machine learning answer with, by name.
+    """Analyze the outputs of a query. `answers` has the result types of machine learning models, by name.
 
-    Where it is known that there are no windows, nobody need look for them.
+    `windowed=False` skips the search for windows, if the query is known to have none.
     """
     if problems := _untyped_problems(query, inputs):
         return OutputAnalysis(None, {}, problems=problems)
@@ -131,7 +131,7 @@ def analyze_outputs(
 
 
 def _untyped_problems(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem, ...]:
-    """Problems that need no types."""
+    """Return the problems that can be found without types."""
     scopes = traverse_scope(query.tree)
     taken = tuple(problem for scope in scopes for problem in window_name_clashes(scope, inputs))
     return taken or (
@@ -161,7 +161,7 @@ def _has_open_outputs(tree: exp.Query) -> bool:
 def _output_types(
     tree: exp.Query, typed: exp.Expr, unchanged: Mapping[str, InputColumn], inputs: Mapping[str, Columns | None]
 ) -> Iterator[tuple[str, str | None]]:
-    """The outputs and their types. A column that is passed on unchanged keeps its type."""
+    """Return the outputs and their types. A column that is passed on unchanged keeps its type."""
     given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
     makes_rows = tree.find(exp.Explode, exp.Posexplode, exp.Inline) is not None
     for name, same in zip(tree.named_selects, _aligned_outputs(typed), strict=True):
@@ -172,22 +172,22 @@ def _output_types(
 
 
 def _is_struct_star(projection: exp.Expr) -> bool:
-    """Whether an output stands for all fields of a struct."""
+    """Whether an output is a star over all fields of a struct."""
     expression = projection.unalias()
     return isinstance(expression, exp.Column | exp.Dot) and expression.find(exp.Star) is not None
 
 
 def _window_origin(made: SelectWindow, followed: WindowIndex, known: KnownColumns) -> InputColumn | None:
-    """The input column that a window is over."""
+    """Return the input column that a window is over; None if it is over an expression."""
     time = made.call.time
     return origin_of(time, followed.scopes[id(made.select)], known) if isinstance(time, exp.Column) else None
 
 
 def _window_outputs(tree: exp.Query, followed: WindowIndex, known: KnownColumns) -> Iterator[tuple[str, WindowTime]]:
-    """The outputs that are times of windows.
+    """Return the outputs that are times of windows.
 
-    Whole windows come in the order of their ends, but single rows may be behind by the size of the window; and a
-    session may begin any time before others that ended earlier.
+    Whole windows come in the order of their ends, but single rows may be behind by the size of the window. The start of
+    a session is not included: a session may begin any time before others that ended earlier.
     """
     for name, column in followed.outputs.get(id(tree), {}).items():
         made = column.made
@@ -198,14 +198,14 @@ def _window_outputs(tree: exp.Query, followed: WindowIndex, known: KnownColumns)
 
 
 def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[str, str]:
-    """Names of outputs as people wrote them, by the folded form that analysis works with."""
+    """Map the lower-case names of outputs, which analysis uses, to the names as written."""
     spelled = {c.name.casefold(): c.name for columns in inputs.values() for c in columns or ()}
     spelled.update((e.output_name.casefold(), e.output_name) for e in tree.selects if e.output_name)
     return spelled
 
 
 def _aligned_outputs(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
-    """The outputs of a query, each with those of the other sides of a set operation. Its shortest side limits them."""
+    """Return each output with those of the other sides of a set operation. The shortest side is the limit."""
     if isinstance(tree, exp.SetOperation):
         return [
             (*a, *b)
@@ -215,13 +215,13 @@ def _aligned_outputs(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
 
 
 def _shared_type(same: tuple[exp.Expr, ...]) -> str | None:
-    """The type of an output; where the sides of a set operation differ, Spark widens them by rules of its own."""
+    """Return the type of an output; None where the sides of a set operation differ, because Spark widens them."""
     kinds = {_computed_type(projection) for projection in same}
     return kinds.pop() if len(kinds) == 1 else None
 
 
 def _computed_type(projection: exp.Expr) -> str | None:
-    """Most computed decimals are left open, because Spark widens them by rules of its own."""
+    """Return the type of an output; None for most computed decimals, which Spark widens by its own rules."""
     expression = projection.unalias()
     if (wide := int256_type(projection.type)) is not None:
         return wide
@@ -231,9 +231,9 @@ def _computed_type(projection: exp.Expr) -> str | None:
 
 
 def _operand_type(operand: exp.Expr) -> str | None:
-    """The type of an operand; for a decimal just `DECIMAL`.
+    """Return the type of an operand; for a decimal of unknown precision just `DECIMAL`.
 
-    In HAVING it is left to Spark where the text does not name the tables: another text would need another state.
+    In HAVING the type is left to Spark if the text does not name the tables: another text would need another state.
     """
     if has_found_owner(operand):
         return None
@@ -242,7 +242,7 @@ def _operand_type(operand: exp.Expr) -> str | None:
 
 
 def _unusable_outputs(tree: exp.Query, written: list[tuple[str, int]]) -> Iterator[Problem]:
-    """Two outputs of one name, or a UNION whose sides do not fit."""
+    """Return two outputs of one name, or a set operation whose sides have different numbers of columns."""
     seen: set[str] = set()
     for name in tree.named_selects:
         if name.casefold() in seen:

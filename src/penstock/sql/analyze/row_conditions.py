@@ -14,7 +14,7 @@ _ROWS: Final = f"SELECT * FROM {_TABLE} WHERE "
 
 
 def condition_problems(text: str, columns: Columns | None) -> list[Problem]:
-    """What is wrong with a condition; offsets count from its own start."""
+    """Return the problems of a condition. Offsets count from the start of the condition."""
     parsed = parse(_ROWS + text, PROJECT)
     problems = [parsed] if isinstance(parsed, Problem) else []
     if isinstance(parsed, Query):
@@ -25,6 +25,6 @@ def condition_problems(text: str, columns: Columns | None) -> list[Problem]:
 
 
 def row_condition(text: str) -> str | None:
-    """The condition in Spark SQL; None if it is not a condition."""
+    """Translate a condition to Spark SQL; None if the text is not a condition."""
     parsed = parse(_ROWS + text, PROJECT)
     return spark_condition(parsed) if isinstance(parsed, Query) and is_plain_filter(parsed) else None

@@ -38,9 +38,9 @@ _HOLDS_QUERIES: Final = (exp.From, exp.Join, exp.Lateral, exp.Query, exp.CTE, ex
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """A part of a query that needs memory of earlier rows. `way_out` is empty when it runs as it is.
+    """A part of a query that needs state. `way_out` is empty if it runs unchanged.
 
-    `never` tells what no stream can do from what is sound but cannot be run here.
+    `never` separates constructs that no stream can run from constructs that are sound but not supported here.
     """
 
     name: str
@@ -53,9 +53,10 @@ class Construct:
 def stateful_constructs(
     query: Query, followed: WindowIndex | None = None, lookups: Collection[str] = ()
 ) -> tuple[Construct, ...]:
-    """Those that cannot run stand at their words; the places of the others are those of the first names in them.
+    """Find the constructs of a query that keep state or cannot run.
 
-    `followed` is given if the windows of the query are known already. `lookups` are the lookup tables, by folded names:
+    A construct that cannot run has the offset of its keyword; the others have the offset of the first name in them.
+    `followed` is passed if the windows of the query are known already. `lookups` are the lookup tables, in lower case:
     a join with one keeps no state, because Spark reads it as a whole in every batch.
     """
     found = _constructs(query.tree, index_windows(query.tree) if followed is None else followed, frozenset(lookups))
@@ -65,7 +66,7 @@ def stateful_constructs(
 
 
 def keyword_offset(query: Query, name: str, offset: int, word: str = "") -> int:
-    """The offset of a construct that begins with a keyword: the last such word before its first name, or the next."""
+    """Return the offset of a construct's keyword: the last such word before its first name, or else the next one."""
     words = {w for w in (name.partition(" ")[0], word.upper()) if w.isupper()}
     tokens = query.dialect.tokenize(query.text) if words else []
     found = [t.start for t in tokens if t.text.upper() in words or t.text.upper().partition(" ")[0] in words]
@@ -74,7 +75,7 @@ def keyword_offset(query: Query, name: str, offset: int, word: str = "") -> int:
 
 
 def over_offset(window: exp.Window) -> int:
-    """The offset of the text after OVER, so that OVER is the last such word before it."""
+    """Return the offset of the text after OVER, for `keyword_offset`: OVER is the last such word before it."""
     behind = [i for i in window.find_all(exp.Identifier) if "start" in i.meta and not _is_within(i, window.this)]
     return min((i.meta["start"] for i in behind), default=offset_of(window))
 
@@ -94,7 +95,7 @@ class Window:
 
 
 def root_windows(followed: WindowIndex) -> tuple[Window, ...]:
-    """The windows that are over no other window, in the order of the text."""
+    """Return the windows that are not over another window, in the order of the text."""
     calls = [made.call for made in followed.roots()]
     return tuple(Window("" if c.time is None else _describe_time(c.time), offset_of(c.node)) for c in calls)
 
@@ -104,7 +105,7 @@ def _describe_time(time: exp.Expr) -> str:
 
 
 def unsupported_problems(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:
-    """The constructs that cannot run as a stream, never or just not here, each with what to do instead."""
+    """Report the constructs that cannot run, with alternatives: those that no stream can run (`never`), or the rest."""
     return tuple(
         Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.way_out, subject=c.name)
         for c in constructs
@@ -168,7 +169,7 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
 
 
 def _is_stream_join(join: exp.Join, lookups: frozenset[str]) -> bool:
-    """Whether there is a stream on both sides of a join."""
+    """Whether both sides of a join are streams."""
     if isinstance(join.this, exp.Unnest | exp.Lateral) or _is_lookup(join.this, lookups):
         return False
     select = join.parent
@@ -190,7 +191,7 @@ def _is_value(query: exp.Query) -> bool:
 
 
 def _has_groups(having: exp.Having) -> bool:
-    """Whether there is something to have: groups, or an aggregate, which is reported if it has none."""
+    """Whether HAVING has groups or an aggregate. An aggregate without GROUP BY is reported on its own."""
     select = having.parent
     assert isinstance(select, exp.Select)
     aggregates = filter(is_group_aggregate, select.find_all(exp.AggFunc, exp.Anonymous))
@@ -199,7 +200,7 @@ def _has_groups(having: exp.Having) -> bool:
 
 def _group_constructs(group: exp.Group, followed: WindowIndex) -> Iterator[Construct]:
     select = group.parent
-    known = (followed.made, followed.groups, followed.half)  # half a window is reported as such
+    known = (followed.made, followed.groups, followed.half)  # a window with one bound only is reported as such
     if not isinstance(select, exp.Select) or not any(id(select) in windows for windows in known):
         yield Construct("GROUP BY without a window", offset_of(group))
         return
@@ -213,7 +214,7 @@ def _group_constructs(group: exp.Group, followed: WindowIndex) -> Iterator[Const
 
 
 def _is_ungrouped_aggregate(node: exp.Expr) -> bool:
-    """An aggregate in a wrong place is reported by `lint.group_by`."""
+    """Whether a node aggregates rows without GROUP BY. `lint.group_by` reports an aggregate in a wrong place."""
     select = node.parent_select
     if not is_group_aggregate(node) or needs_over(node) or select is None or select.args.get("group") is not None:
         return False

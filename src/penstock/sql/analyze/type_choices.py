@@ -19,9 +19,9 @@ _NUMBERED: Final = "TRANSFORM(_1, (e, i) -> STRUCT(e AS e, i + 1 AS col2))"
 
 @lru_cache(maxsize=512)
 def state_text(sql: str) -> str:
-    """Normalize the last SQL of a query: equal for texts that lead to the same state.
+    """Normalize the last SQL of a query: texts that lead to the same state become equal.
 
-    How a division or a mean is chosen does not matter where nothing is made of its result but an output.
+    The variant of a division or a mean does not matter where the result is only an output.
     """
     if not any(word in sql.lower() for word in (*_CHOSEN, "/", "avg(", "try_divide")):
         return sql
@@ -45,9 +45,9 @@ def state_text(sql: str) -> str:
 
 @lru_cache(maxsize=512)
 def unnested_text(sql: str) -> str:
-    """Normalize SQL: equal for both ways to turn an array into rows if only Spark knows its type.
+    """Normalize SQL: both ways to turn an array into rows become equal if only Spark knows its type.
 
-    The rows are the same: one way takes maps too.
+    The rows are the same: one of the ways accepts maps too.
     """
     if not any(word in sql.lower() for word in ("explode(", "inline(")):
         return sql

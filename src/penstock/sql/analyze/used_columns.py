@@ -1,7 +1,7 @@
-"""Find the columns that a query in stages uses of its inputs, by name.
+"""Find by name the input columns that a query in stages uses.
 
-A column is only ever meant by its name, or by a star. A star hands columns on under their names, so of those that it
-stands for, only the ones count that somebody behind it names.
+A column is referenced by its name or by a star. A star passes columns on under their names, so it uses only those
+columns that a later stage names.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from penstock.sql.parse.dialects import SPARK
 from penstock.sql.stateful.stages import ORDERED
 
 ColumnNames: TypeAlias = frozenset[str] | None
-"""Names of columns, in lower case; None for all that there are."""
+"""Names of columns in lower case; None for all columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class SqlUse:
 
 @dataclass(frozen=True, slots=True)
 class OperatorUse:
-    """A view made by an operator, which needs the columns `own` of its inputs and hands on the others."""
+    """A view made by an operator, which needs the columns `own` of its inputs and passes on the others."""
 
     view: str
     inputs: tuple[str, ...]
@@ -39,9 +39,9 @@ class OperatorUse:
 def used_columns(
     steps: Iterable[SqlUse | OperatorUse], outputs: Collection[str], expressions: Mapping[str, Iterable[str]]
 ) -> dict[str, ColumnNames] | None:
-    """The names that are used of every view. All columns of the `outputs` are, and those in `expressions` over a view.
+    """Return the used column names of every view; None if they cannot be determined.
 
-    None if that cannot be told.
+    All columns of the `outputs` are used, and those in the `expressions` over a view.
     """
     used: dict[str, ColumnNames] = dict.fromkeys(outputs, None)
     for view, texts in expressions.items():
@@ -82,7 +82,7 @@ def _expression_names(sql: str, behind: ColumnNames) -> ColumnNames:
 
 
 def _used_names(tree: exp.Expr, behind: ColumnNames, packed: frozenset[str]) -> ColumnNames:
-    """What a query names of what it reads, if these outputs of it are used."""
+    """Return the names that a query uses of its input, given the outputs that are used of the query."""
     if any(join.method == "NATURAL" for join in tree.find_all(exp.Join)) or _needs_whole_row(tree, packed):
         return None
     named = frozenset(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
@@ -95,7 +95,7 @@ def _used_names(tree: exp.Expr, behind: ColumnNames, packed: frozenset[str]) -> 
 
 
 def _is_pass_through(star: exp.Star) -> bool:
-    """Whether a star stands for outputs, or for the fields of a struct that is one, and nothing more."""
+    """Whether a star only passes on columns, as outputs or as the fields of a struct that is an output."""
     node: exp.Expr = star.parent if isinstance(star.parent, exp.Column) else star
     if node.parent is not None and _is_struct(node.parent):
         node = node.parent.parent if isinstance(node.parent.parent, exp.Alias) else node.parent
@@ -106,7 +106,7 @@ def _is_pass_through(star: exp.Star) -> bool:
 
 
 def drop_unused_outputs(sql: str, names: ColumnNames) -> str:
-    """A query without outputs that nobody uses, as far as these can be left out without changing anything else."""
+    """Remove the outputs of a query that are not used, if that changes nothing else."""
     tree = _parse_sql(sql)
     if names is None or not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
         return sql
@@ -123,12 +123,12 @@ def _name(output: exp.Expr) -> str:
 
 
 def _is_plain(output: exp.Expr) -> bool:
-    """Whether an output is made from its row alone: one that unfolds arrays makes several rows of one."""
+    """Whether an output is computed from its row alone. An output that unnests arrays makes several rows of one."""
     return not output.is_star and output.find(exp.UDTF, exp.Explode, exp.AggFunc, exp.Window, exp.Anonymous) is None
 
 
 def needs_state(sql: str) -> bool:
-    """Whether Spark may keep rows for a query by itself: to join or to group them, or to find those that are alike."""
+    """Whether Spark may keep state for a query by itself: for a join, a group or a deduplication."""
     tree = _parse_sql(sql)
     return tree is None or tree.find(exp.Join, exp.Group, exp.Distinct, exp.AggFunc) is not None
 
@@ -138,7 +138,7 @@ def _is_struct(node: exp.Expr | None) -> bool:
 
 
 def _struct_names(tree: exp.Expr) -> Iterable[str]:
-    """The names of structs that are rows of something: a star made them, or they are rows with their order."""
+    """Return the names of structs that hold whole rows: a star made them, or they are rows with their order."""
     for alias in tree.find_all(exp.Alias):
         row = isinstance(alias.this, exp.Column) and alias.this.name == _ROW
         if row or (_is_struct(alias.this) and alias.this.find(exp.Star)):
@@ -146,7 +146,7 @@ def _struct_names(tree: exp.Expr) -> Iterable[str]:
 
 
 _ROW = "row"
-"""The name of a row as a whole where rows carry their order."""
+"""The name of the struct with the whole row, where rows carry their order."""
 
 
 def _needs_whole_row(tree: exp.Expr, packed: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Trace the columns that are ends of windows through subqueries and CTEs, and find what is grouped by them."""
+"""Trace the start, end and time columns of windows through subqueries, and find the SELECTs grouped by them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from penstock.sql.parse.window_calls import WindowCall, WindowPart, has_windows,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelectWindow:
-    """A window, and the SELECT that makes it: of groups, or of single rows."""
+    """A window, and the SELECT that makes it: for groups, or for single rows."""
 
     call: WindowCall
     select: exp.Select
@@ -25,7 +25,7 @@ class SelectWindow:
 
 @dataclass(frozen=True, slots=True)
 class WindowColumn:
-    """A column that is the start, the end or the time of a window; `closed` if whole windows come, and not rows."""
+    """A column that is the start, the end or the time of a window. `closed`: whole windows arrive, not single rows."""
 
     made: SelectWindow
     part: WindowPart
@@ -37,7 +37,7 @@ _WindowColumns: TypeAlias = dict[str, WindowColumn]
 
 @dataclass(frozen=True, slots=True)
 class WindowColumnUse:
-    """A column that stands somewhere in a SELECT, the input of it that has the column, and what it is."""
+    """A use of a window column in a SELECT, with the alias of the input that has the column."""
 
     node: exp.Column
     alias: str
@@ -46,10 +46,11 @@ class WindowColumnUse:
 
 @dataclass(slots=True)
 class WindowIndex:
-    """What is known of the windows of a tree, by the `id` of a SELECT.
+    """The windows of a tree, by the `id` of a SELECT.
 
-    `made` has the window that it makes, `outputs` the outputs that are ends of windows, `used` the columns in it that
-    are, `groups` the window whose ends it groups by, and `half` a key that is only one end of a window.
+    `made` has the window that the SELECT makes, `outputs` its outputs that are window columns, `used` the window
+    columns in it, `groups` the window whose start and end it groups by, and `half` a key that is only one bound of a
+    window.
     """
 
     scopes: dict[int, Scope] = field(default_factory=dict)
@@ -64,17 +65,17 @@ class WindowIndex:
         return bool(self.scopes)
 
     def over(self, made: SelectWindow) -> WindowColumnUse | None:
-        """The end of another window that a window is over."""
+        """Return the column of another window that a window is over; None if it is over an ordinary column."""
         time = made.call.time
         return next((f for f in self.used.get(id(made.select), ()) if f.node is time), None)
 
     def root(self, made: SelectWindow) -> SelectWindow:
-        """The first of windows over windows."""
+        """Return the first window in a chain of windows over windows."""
         found = self.over(made)
         return made if found is None else self.root(found.column.made)
 
     def roots(self) -> list[SelectWindow]:
-        """The windows that are over no other window, in the order of the text."""
+        """Return the windows that are not over another window, in the order of the text."""
         found = [made for made in self.made.values() if self.over(made) is None]
         return sorted(found, key=lambda made: offset_of(made.call.node))
 
@@ -89,13 +90,13 @@ def index_windows(tree: exp.Expr) -> WindowIndex:
 
 
 def select_sources(scope: Scope) -> dict[str, exp.Select]:
-    """The SELECTs that this one reads, by alias."""
+    """Return the SELECTs that this one reads, by alias."""
     found = {alias: source for alias, (_, source) in scope.selected_sources.items() if isinstance(source, Scope)}
     return {alias: s.expression for alias, s in found.items() if isinstance(s.expression, exp.Select)}
 
 
 def output_stars(select: exp.Select) -> list[tuple[exp.Star, str | None]]:
-    """The stars among the outputs, each with the alias before it."""
+    """Return the stars in the outputs, each with the alias before it."""
     found: list[tuple[exp.Star, str | None]] = []
     for projection in select.expressions:
         if isinstance(projection, exp.Star):
@@ -106,7 +107,7 @@ def output_stars(select: exp.Select) -> list[tuple[exp.Star, str | None]]:
 
 
 def is_same_alias(alias: str | None, other: str) -> bool:
-    """Whether an alias, if there is one, is this one."""
+    """Whether an alias, if it is given, equals the other one."""
     return alias is None or alias.casefold() == other.casefold()
 
 
@@ -129,7 +130,7 @@ def _index_select(scope: Scope, select: exp.Select, followed: WindowIndex) -> No
 
 
 def _index_group(select: exp.Select, followed: WindowIndex) -> None:
-    """A window is grouped by if both its start and its end are."""
+    """Index the window that a SELECT groups by. GROUP BY must have both its start and its end."""
     keys = _window_keys(select, followed.used[id(select)])
     for key in keys:
         if {"start", "end"} <= {other.column.part for other in keys if other.column.made is key.column.made}:
@@ -140,7 +141,7 @@ def _index_group(select: exp.Select, followed: WindowIndex) -> None:
 
 
 def _window_keys(select: exp.Select, used: Sequence[WindowColumnUse]) -> list[WindowColumnUse]:
-    """The ends of windows in GROUP BY, also under the name of an output."""
+    """Return the window columns in GROUP BY, also those under the name of an output."""
     nodes = list(select.args["group"].expressions)
     named = {e.alias.casefold(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
     nodes += [named[n.name.casefold()] for n in nodes if isinstance(n, exp.Column) and n.name.casefold() in named]
@@ -172,7 +173,7 @@ def _window_outputs(
 
 
 def window_misuses(followed: WindowIndex) -> Iterator[Problem]:
-    """Valid windows in places where they cannot be used."""
+    """Report valid windows in places where they cannot be used."""
     for found in followed.half.values():
         text = f"GROUP BY has `{found.node.name}`, which is only one end of a window"
         yield Problem("window-invalid", text, start_of(found.node), "group by the start and the end of the window")
@@ -194,13 +195,13 @@ def window_misuses(followed: WindowIndex) -> Iterator[Problem]:
 
 
 def is_window_table(select: exp.Select) -> bool:
-    """Whether a SELECT does no more than to add a window to all columns of what it reads."""
+    """Whether a SELECT only adds a window to all columns of its input."""
     clauses = {name for name, value in select.args.items() if value}
     return clauses <= {"expressions", "from_", "kind"} and isinstance(select.expressions[0], exp.Star)
 
 
 def _session_misuses(made: SelectWindow, followed: WindowIndex) -> Iterator[Problem]:
-    """Sessions of single rows: a session is only known when its rows are grouped."""
+    """Report session windows of single rows: a session is only known when its rows are grouped."""
     place = start_of(made.call.node)
     readers = [
         scope for scope in followed.scopes.values() if any(s is made.select for s in select_sources(scope).values())

@@ -1,1 +1,1 @@
-"""The functions of each dialect: tables of data."""
+"""The functions of each dialect, as tables of data."""

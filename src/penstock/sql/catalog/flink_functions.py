@@ -1,10 +1,9 @@
 """The functions of Flink SQL that Spark lacks or that behave differently there: a table of data.
 
-`spark` has one template for each number of arguments: Spark SQL, in which `_1` is the first argument. Further names
-are made from arguments when the SQL is known: `_2_literal` is a regular expression that matches the argument and
-nothing else, `_3_plain` a replacement without references to groups. In `takes`, a word stands for an argument: `?`
-marks those that may be left out, `*` one that may be repeated. `returns` is a type of Spark; `_1` that of the first
-argument.
+`spark` has one template for each number of arguments: Spark SQL, in which `_1` is the first argument. Other names are
+derived from arguments when the SQL is known: `_2_literal` is a regular expression that matches exactly the argument,
+`_3_plain` a replacement without references to groups. In `takes` each word describes an argument: `?` marks an optional
+one, `*` one that can be repeated. `returns` is a Spark type; `_1` is the type of the first argument.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """The Spark SQL for a function of Flink. Without templates, `rewrite.functions` translates it by name."""
+    """A Flink function and its Spark SQL. A function without templates is translated by name in `rewrite.functions`."""
 
     takes: str
     returns: str | None
@@ -26,12 +25,12 @@ class Function:
 
     @property
     def max_arguments(self) -> int | None:
-        """None where there is no limit."""
+        """The maximum number of arguments; None if there is no limit."""
         words = self.takes.split()
         return None if words and words[-1].endswith("*") else len(words)
 
     def argument_kind(self, position: int) -> str:
-        """What the argument at a position must be."""
+        """Return the kind of the argument at a position."""
         words = self.takes.split()
         return words[min(position, len(words) - 1)].rstrip("?*") if words else "any"
 
@@ -171,11 +170,11 @@ SPECIAL: Final = frozenset(
         "POSITION", "SUBSTRING", "TIMESTAMPADD", "TIMESTAMPDIFF", "TRIM", "TRY_CAST",
     }
 )  # fmt: skip
-"""Functions of Flink with a syntax, or a translation, of their own."""
+"""Functions of Flink with their own syntax or their own translation."""
 
 ABSENT: Final[Mapping[str, str]] = {
     "CURRENT_WATERMARK": "the watermark already drops late rows",
     "SOURCE_WATERMARK": "declare `event_time` on the source",
     "GROUP_ID": "name the grouping columns instead",
 }
-"""Functions of Flink without an equivalent in Spark, and what to do instead."""
+"""Functions of Flink without an equivalent in Spark, and the alternative for each."""

@@ -20,7 +20,7 @@ _UNWRITTEN: Final[Mapping[type[exp.Expr], str]] = {
     exp.StrPosition: "POSITION",
     exp.TryCast: "CAST",
 }
-"""Functions for which the parser has other names, and does not keep the one that was written."""
+"""Functions that the parser renames without keeping the name as written."""
 _AGGREGATES: Final = frozenset(
     {
         "BITMAP_AND_AGG", "COLLECT", "COUNT_MIN_SKETCH", "EVERY", "HISTOGRAM_NUMERIC", "HLL_SKETCH_AGG",
@@ -40,7 +40,7 @@ _AROUND: Final = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def called_name(node: exp.Expr) -> str:
-    """The name in a plain call as written; empty for other nodes."""
+    """Return the name in a plain call as written; empty for other nodes."""
     if isinstance(node, exp.Anonymous):
         return node.name
     written = node.meta.get(WRITTEN)
@@ -48,7 +48,7 @@ def called_name(node: exp.Expr) -> str:
 
 
 def written_name(node: exp.Expr) -> str:
-    """The name of a function or clause as people write it, in capitals."""
+    """Return the name of a function or clause as written, in capitals."""
     return called_name(node).upper() or class_name(type(node))
 
 
@@ -59,12 +59,10 @@ def class_name(kind: type[exp.Expr]) -> str:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a function aggregates rows."""
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES)
 
 
 def needs_over(node: exp.Expr) -> bool:
-    """Whether a function needs OVER."""
     return isinstance(node, _RANKS)
 
 
@@ -75,5 +73,5 @@ def has_over(node: exp.Expr) -> bool:
 
 
 def is_group_aggregate(node: exp.Expr) -> bool:
-    """Whether it is an aggregate over the rows of a group, and not one with OVER."""
+    """Whether a node aggregates the rows of a group, without OVER."""
     return is_aggregate(node) and not has_over(node)

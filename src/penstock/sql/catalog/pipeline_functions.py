@@ -1,7 +1,7 @@
 """The functions of pipelines that Spark lacks or that behave differently there: a table of data.
 
-Its form is that of `flink_functions`. Functions whose names begin with `penstock_row_` are those of `clients.rowwise`;
-they take what they are declared with and nothing else, so everything that is handed to them is cast.
+It has the form of `flink_functions`. Functions whose names begin with `penstock_row_` belong to `clients.rowwise`; they
+accept only the declared types, so every argument is cast.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ _NO_NUMBER: Final = "CAST(NULL AS BIGINT)"
 
 
 def _row_call(name: str, *given: str) -> str:
-    """A call of one of the functions in Java: for each argument its type, or an expression that stands for it."""
+    """Build a call of one of the Java functions: for each argument its type, or an expression to pass instead."""
     parts = (f"CAST(_{n} AS {g})" if g in (_S, _B) else g for n, g in enumerate(given, 1))
     return f"PENSTOCK_ROW_{name.upper()}({', '.join(parts)})"
 
 
 def _raise_row_error(text: str) -> str:
-    """An error that is known to be about one row."""
+    """Build a call that raises an error about a single row."""
     return f"RAISE_ERROR('[ROW_FUNCTION] {text}. SQLSTATE: 22023')"
 
 
@@ -253,7 +253,7 @@ TRANSLATED: Final = frozenset(
         "ARRAY_LENGTH", "CAST", "ENDS_WITH", "LIST_LENGTH", "STARTS_WITH", "STRPOS", "TRY_CAST", "UNNEST",
     }
 )  # fmt: skip
-"""Functions that Spark calls otherwise, and the parser knows by both names."""
+"""Functions that Spark names differently. The parser knows both names."""
 
 OPTIONS: Final[Mapping[str, Mapping[int, tuple[str, ...]]]] = {
     "ARRAY_SORT": {1: ("ASC", "DESC"), 2: ("NULLS FIRST", "NULLS LAST")},
@@ -272,7 +272,7 @@ OPTIONS: Final[Mapping[str, Mapping[int, tuple[str, ...]]]] = {
         5: ("NULL", "ERROR", "DEFAULT"),
     },
 }
-"""What may be written for an argument, by its place, in quotes."""
+"""The allowed string literals of an argument, by its position."""
 
 _DIGITS: Final = "CAST(… AS DECIMAL(100, 18)) makes a decimal of up to 1000 digits, and operators compute with it"
 _GROUPS: Final = "a transform can only project, filter and unite rows; group them in a model of a project"
@@ -289,4 +289,4 @@ PIPELINE_ABSENT: Final[Mapping[str, str]] = {
         f"JSON_{kind}AGG_{nulls}_ON_NULL": _GROUPS for kind in ("ARRAY", "OBJECT") for nulls in ("NULL", "ABSENT")
     },
 }  # fmt: skip
-"""Functions without an equivalent, and what to do instead."""
+"""Functions without an equivalent, and the alternative for each."""

@@ -1,4 +1,4 @@
-"""The names of Spark's own functions: `validate` starts no Spark to ask. A test compares them with Spark's."""
+"""The names of Spark's own functions, because `validate` starts no Spark. A test compares them with Spark's list."""
 
 from typing import Final
 

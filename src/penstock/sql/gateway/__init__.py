@@ -1,1 +1,1 @@
-"""SQL that Conduktor's gateway can run by itself."""
+"""SQL that Conduktor's gateway can run itself."""

@@ -1,4 +1,4 @@
-"""What a gateway selects from the records of one topic: fields, and conditions on them."""
+"""The selection that a gateway applies to the records of one topic: fields, and conditions on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from penstock.sql.types.columns import Columns
 
 @dataclass(frozen=True, slots=True)
 class SelectedOutput:
-    """One output: a field, or CASE over fields. `of` is the column of the input that it shows, folded."""
+    """One output: a field, or CASE over fields. `of` is the input column that it shows, in lower case."""
 
     name: str
     text: str
@@ -23,7 +23,7 @@ class SelectedOutput:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a gateway is to do with the records of a topic. `outputs` is None if they stay as they are."""
+    """The selection that a gateway applies to a topic. `outputs` is None if the records stay unchanged."""
 
     outputs: tuple[SelectedOutput, ...] | None = None
     conditions: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ EVERYTHING: Final = Selection()
 
 @dataclass(frozen=True, slots=True)
 class GatewayInput:
-    """What a query reads: its columns, where they are known, what of it is masked, and what a gateway makes of it."""
+    """The input of a query: its known columns, its masked columns, and the gateway's selection so far."""
 
     columns: Columns | None = None
     masked: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
-"""SQL as Conduktor's gateway understands it: fields of one topic, and conditions on them that are joined by AND.
+"""Translate SQL to the gateway's SQL: fields of one topic, and conditions on them joined by AND.
 
-What its documentation does not name is not sent to it, but refused here.
+Syntax that Conduktor's documentation does not mention is refused here and not sent to the gateway.
 """
 
 import re
@@ -26,7 +26,7 @@ _TAKEN: Final = frozenset(
         "union", "when", "where",
     }
 )  # fmt: skip
-"""Names with another meaning there. Fields of `record` are those of the record itself: its key, its offset."""
+"""Names with another meaning in the gateway. Fields of `record` belong to the record itself: its key, its offset."""
 _CLAUSES: Final[Mapping[str, str]] = {
     "distinct": "DISTINCT",
     "group": "GROUP BY",
@@ -44,7 +44,7 @@ _COMPARED: Final[Mapping[type[exp.Expr], tuple[str, str]]] = {
     exp.LT: ("<", ">"),
     exp.LTE: ("<=", ">="),
 }
-"""Operators, and their counterparts when the sides are swapped."""
+"""Comparison operators, and their counterparts when the sides are swapped."""
 _REGEXP: Final = "REGEXP"
 _NAMES: Final[Mapping[type[exp.Expr], str]] = {
     exp.Between: "BETWEEN",
@@ -66,7 +66,7 @@ _NAMES: Final[Mapping[type[exp.Expr], str]] = {
 
 
 class _RefusedError(Exception):
-    """A part that the gateway does not know."""
+    """A part of a query that the gateway does not support."""
 
     def __init__(self, node: exp.Expr, name: str, message: str | None = None, *, by_word: bool = False) -> None:
         super().__init__(name)
@@ -77,7 +77,7 @@ class _RefusedError(Exception):
 
 
 def gateway_selection(query: Query, below: GatewayInput) -> tuple[Selection, tuple[Problem, ...]]:
-    """A query as the gateway runs it, and why it cannot."""
+    """Translate a query for the gateway. Also return the problems that prevent it."""
     problems: list[_RefusedError] = []
     tree = query.tree
     if not isinstance(tree, exp.Select):
@@ -116,7 +116,7 @@ def _locate_problems(query: Query, problems: list[_RefusedError]) -> tuple[Probl
 
 
 def _start_offset(node: exp.Expr) -> int:
-    """Where a node begins, or what it stands in: not every part knows its place."""
+    """Return the offset of a node, or of the nearest parent with a known offset."""
     while not any("start" in part.meta for part in node.walk()) and node.parent is not None:
         node = node.parent
     return start_of(node)
@@ -134,7 +134,7 @@ def _table_alias(tree: exp.Select) -> str:
 
 
 def _refused_clauses(tree: exp.Select) -> Iterator[_RefusedError]:
-    """Everything about a SELECT that is neither its list, nor its table, nor its WHERE."""
+    """Refuse every clause of a SELECT except its list, its table and its WHERE."""
     for key, value in tree.args.items():
         if value and key not in ("expressions", "from_", "where"):
             node = value[0] if isinstance(value, list) else value
@@ -152,7 +152,7 @@ def _refused_clauses(tree: exp.Select) -> Iterator[_RefusedError]:
 
 
 def _split_conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The conditions that must all be met, in the order of the text."""
+    """Split a condition into the conditions joined by AND, in the order of the text."""
     match condition:
         case exp.Paren():
             yield from _split_conjuncts(condition.this)
@@ -165,7 +165,7 @@ def _split_conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 @dataclass(frozen=True, slots=True)
 class _GatewayTranslator:
-    """Translates the parts of a query that the gateway supports."""
+    """Translate the parts of a query that the gateway supports."""
 
     below: GatewayInput
     alias: str
@@ -201,7 +201,7 @@ class _GatewayTranslator:
         return f"{self._field(field, path)} {operator} {_render_literal(literal)}"
 
     def _comparison_sides(self, node: exp.Expr) -> tuple[exp.Expr, str, exp.Expr]:
-        """The field of a comparison, its operator, and what it is compared with."""
+        """Return the field of a comparison, its operator, and the literal that it is compared with."""
         if type(node) in _COMPARED:
             straight, turned = _COMPARED[type(node)]
             left, right = node.this.unnest(), node.expression.unnest()
@@ -231,7 +231,7 @@ class _GatewayTranslator:
         return _render_literal(node)
 
     def _field(self, node: exp.Expr, path: tuple[str, ...]) -> str:
-        """A field as it stands in the records of the topic."""
+        """Render a field as it is named in the records of the topic."""
         if (output := self.below.outputs.get(path[0].casefold())) is not None:
             if len(path) > 1 and not output.is_field:
                 raise _RefusedError(node, "field of a CASE")
@@ -245,7 +245,7 @@ class _GatewayTranslator:
         return ".".join(path)
 
     def _check_type(self, node: exp.Expr, path: tuple[str, ...], literal: exp.Literal) -> None:
-        """Numbers are compared with numbers and texts with texts: anything else Spark reads in its own way."""
+        """Compare numbers with numbers and strings with strings only. Spark converts other types by its own rules."""
         kind = next((c.type for c in self.below.columns or () if c.name.casefold() == path[0].casefold()), None)
         if kind is None or len(path) > 1:
             return
@@ -257,7 +257,7 @@ class _GatewayTranslator:
 
 
 def _field_path(node: exp.Expr, alias: str) -> tuple[str, ...] | None:
-    """The names that lead to a field, without that of the table; None for what is no field."""
+    """Return the names that lead to a field, without the table's name; None if the node is not a field."""
     match node:
         case exp.Column() if not node.is_star:
             names = tuple(part.name for part in node.parts)
@@ -287,7 +287,7 @@ def _render_literal(literal: exp.Literal) -> str:
 
 
 def _describe_node(node: exp.Expr) -> str:
-    """The name of a part of a query in messages."""
+    """Describe a part of a query for messages."""
     if isinstance(node, exp.Not):
         inner = node.this.unnest()
         return "IS NOT NULL" if isinstance(inner, exp.Is) else f"NOT {_NAMES.get(type(inner), '')}".strip()

@@ -1,1 +1,1 @@
-"""Mistakes that are found before anything runs."""
+"""Checks that find mistakes before a query runs."""

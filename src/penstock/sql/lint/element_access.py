@@ -1,4 +1,4 @@
-"""Find elements of arrays and maps, and fields of rows, that cannot exist."""
+"""Find accesses to elements of arrays and maps, and to fields of rows, that cannot exist."""
 
 from collections.abc import Iterator
 
@@ -36,12 +36,12 @@ def check_element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> It
 
 
 def _is_wider_than_int(key: exp.Expr, types: KnownTypes) -> bool:
-    """Whether it has a type that Spark does not take for the number of an element."""
+    """Whether a key has a type that Spark does not accept as the index of an element."""
     return type_text(types.type_of(key)) not in (None, "TINYINT", "SMALLINT", "INT")
 
 
 def check_field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
-    """`a.b`, where `a` is no row, or one without `b`."""
+    """Report `a.b` where `a` is not a row, or a row without the field `b`."""
     name, whole = node.expression.name, types.type_of(node.this)
     if whole is None or not isinstance(node.expression, exp.Identifier) or _can_be_input(node):
         return
@@ -58,7 +58,7 @@ def check_field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
 
 
 def _can_be_input(node: exp.Dot) -> bool:
-    """Whether `a` may be an input all the same: of a SEMI JOIN, or a row of a pattern."""
+    """Whether `a` in `a.b` may be an input: of a SEMI JOIN, or a row of a pattern."""
     name = node.this.output_name.casefold()
     inputs = {table.alias_or_name.casefold() for table in node.root().find_all(exp.Table, exp.Subquery)}
     return name in inputs or node.find_ancestor(exp.MatchRecognize) is not None

@@ -1,4 +1,4 @@
-"""Check calls of functions before anything runs: unknown names and wrong arguments."""
+"""Check function calls before a query runs: unknown names and wrong arguments."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
@@ -26,7 +26,7 @@ PIPELINE_NAMES: Final = frozenset({*PIPELINE_TABLE, *PIPELINE_ABSENT, *TRANSLATE
 
 
 def wrong_calls(query: Query) -> Iterator[Problem]:
-    """Functions that do not exist, have no equivalent, or have a wrong number of arguments."""
+    """Report functions that do not exist, have no equivalent, or have a wrong number of arguments."""
     in_flink = query.dialect is PROJECT
     table, missing = (TABLE, ABSENT) if in_flink else (PIPELINE_TABLE, PIPELINE_ABSENT)
     names = SPARK_NAMES | (FLINK_NAMES if in_flink else PIPELINE_NAMES)
@@ -59,7 +59,7 @@ _FUNCTIONS: Final = "docs/sql.md lists the functions"
 
 
 def _unknown_units(tree: exp.Expr) -> Iterator[Problem]:
-    """Lengths of time; those of windows are looked at with them."""
+    """Report unknown units of intervals. The intervals of windows are checked with the windows."""
     for span in tree.find_all(exp.Interval):
         parent = span.parent
         if (unknown := unknown_unit(span)) is not None and (parent is None or parse_window_call(parent) is None):
@@ -78,7 +78,7 @@ def _absent_form(node: exp.Expr) -> Problem | None:
 
 
 def _incomplete_call(node: exp.Expr) -> Problem | None:
-    """Incomplete calls that the parser accepts."""
+    """Report incomplete calls that the parser accepts."""
     if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case) and node.args.get("false") is None:
         hint = "the syntax is IF(condition, value, otherwise)"
         return Problem("sql-argument", "IF takes 3 arguments, and is given 2", start_of(node), hint, "IF")
@@ -102,7 +102,7 @@ def _check_argument_count(call: exp.Anonymous, word: str, function: Function) ->
 
 
 def signature(word: str, function: Function) -> str:
-    """How a function is called: `SPLIT_INDEX(text, text, whole)`."""
+    """Render the signature of a function: `SPLIT_INDEX(text, text, whole)`."""
     shown = [_ARGUMENTS.get(a.rstrip("?*"), a.rstrip("?*")) + ", …" * a.endswith("*") for a in function.takes.split()]
     optional = sum(a.endswith("?") for a in function.takes.split())
     needed, more = shown[: len(shown) - optional], shown[len(shown) - optional :]
@@ -139,7 +139,7 @@ _REFUSED: Final[_RefusedTypes] = {
     "collection": _EVERYTHING - {exp.DType.ARRAY, exp.DType.MAP},
     "bool": _EVERYTHING - _TRUTH,
 }
-"""What is not taken for a kind of argument."""
+"""The types that are refused for each kind of argument."""
 _REFUSED_BY_SPARK: Final = {**_REFUSED, **{kind: _REFUSED[kind] - _TEXTS for kind in ("number", "whole")}}
 
 _WORDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -176,7 +176,7 @@ _BY_CLASS: Final[Mapping[type[exp.Expr], tuple[tuple[str, str], ...]]] = {
 
 
 def wrong_arguments(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
-    """Arguments of a type that the function cannot take. Spark reads a text as a number, and Flink does not."""
+    """Report arguments of types that a function refuses. Spark accepts strings as numbers; Flink does not."""
     refused = _REFUSED if in_flink else _REFUSED_BY_SPARK
     table = TABLE if in_flink else PIPELINE_TABLE
     for node in typed.find_all(exp.Anonymous, exp.Bracket, *_BY_CLASS):
@@ -194,7 +194,7 @@ def wrong_arguments(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> It
 
 
 def _check_zero_index(node: exp.Bracket) -> Iterator[Problem]:
-    """`a[0]`: the elements of an array are counted from 1."""
+    """Report `a[0]`, because the elements of an array are numbered from 1."""
     key = node.expressions[0] if len(node.expressions) == 1 else None
     is_array = node.this.type is not None and node.this.type.this is exp.DType.ARRAY
     if is_array and isinstance(key, exp.Literal) and key.name == "0":

@@ -1,6 +1,6 @@
 """Check SQL before Spark gets it: parse it once more, and refuse it if any part is not allowed.
 
-`forms` keeps such SQL out of a project. This check does not rely on that, nor on a tree that became a text correctly.
+`forms` keeps such SQL out of a project. This check relies neither on that, nor on the correct rendering of a tree.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,7 +18,7 @@ from penstock.sql.parse.query import PARSER_FAILURES
 
 
 class _NamedSpark(CompiledSpark):
-    """Spark SQL whose functions keep the names that are written."""
+    """The Spark dialect, with function names kept as written."""
 
     ORIGINAL_NAME_META_KEY = WRITTEN
 
@@ -26,7 +26,7 @@ class _NamedSpark(CompiledSpark):
 _SPARK: Final = _NamedSpark()
 _OWN: Final = "PENSTOCK_"
 _IN_GRAMMAR: Final = frozenset({"TIMESTAMPADD", "TIMESTAMPDIFF", "TRY_CAST"})
-"""Functions that Spark's parser knows, and its list of functions does not."""
+"""Functions that Spark's parser knows but its list of functions does not have."""
 _KNOWN: Final = SAFE_FUNCTIONS | _IN_GRAMMAR
 _SELECT: Final = "SELECT "
 
@@ -34,12 +34,12 @@ _SELECT: Final = "SELECT "
 def check_statement(
     sql: str, views: Collection[str], functions: Collection[str] = (), parameters: Collection[str] = ()
 ) -> str:
-    """The statement, if it is one SELECT over these views that calls no other functions than Spark's and these."""
+    """Return one SELECT over these views with functions of Spark and these; otherwise raise QueryFailed."""
     return _check_sql(sql, frozenset(views), frozenset(f.upper() for f in functions), frozenset(parameters))
 
 
 def check_expression(text: str, functions: Collection[str] = ()) -> str:
-    """The expression, if it is one over single rows."""
+    """Return the expression if it applies to single rows; otherwise raise QueryFailed."""
     _check_sql(_SELECT + text, frozenset(), frozenset(f.upper() for f in functions), frozenset())
     return text
 

@@ -1,4 +1,4 @@
-"""Find columns that are neither grouped nor aggregated, and aggregates in wrong places."""
+"""Find columns that are neither grouped nor aggregated, and misplaced aggregates."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -17,11 +17,11 @@ _SETS: Final = (exp.GroupingSets, exp.Rollup, exp.Cube)
 
 
 def find_ungrouped(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
-    """Columns of outputs and of HAVING with many values in one group. Each is reported once."""
+    """Report columns of outputs and HAVING that have many values in one group. Each column is reported once."""
     select = scope.expression
     group = select.args.get("group")
     if not isinstance(select, exp.Select) or group is None or group.args.get("all") or group.find(*_SETS):
-        return  # the keys are not those that are written
+        return  # the keys are not those in the text
     read = readable_names(scope, inputs)
     outputs = {e.alias.casefold() for e in select.expressions if isinstance(e, exp.Alias)} - (read or set())
     keys = [key for written in group.expressions for key in _resolve_key(written, select, read)]
@@ -50,7 +50,7 @@ def _grouping_hint(column: exp.Column, keys: Sequence[exp.Expr]) -> str:
 
 
 def _resolve_key(key: exp.Expr, select: exp.Select, read: set[str] | None) -> list[exp.Expr]:
-    """The expression of a key: itself, or an output by its number or its name, unless an input has that name."""
+    """Resolve a key of GROUP BY: an expression, or an output by its number or name unless an input has that name."""
     outputs = select.expressions
     if isinstance(key, exp.Literal) and key.is_int:
         return [outputs[int(key.name) - 1].unalias()] if 0 < int(key.name) <= len(outputs) else []
@@ -67,15 +67,15 @@ def _checked_expressions(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _ungrouped_columns(node: exp.Expr, keys: Sequence[exp.Expr]) -> Iterator[exp.Column]:
-    """The columns in an expression that no key and no aggregate covers."""
+    """Return the columns in an expression that no key and no aggregate covers."""
     if any(_is_same_value(node, key) for key in keys):
         return
     if isinstance(node, exp.Query | exp.Window | exp.Lambda | exp.Filter) or is_group_aggregate(node):
-        return  # judged elsewhere, or by itself
+        return  # checked elsewhere, or on its own
     if parse_window_call(node) is not None:
-        return  # an end of a window, which is compared with the one that is grouped by
+        return  # a window column, which is compared with the grouped window elsewhere
     if isinstance(node, exp.Column):
-        if "start" in node.this.meta and not _is_key_part(node, keys):  # what nobody wrote is nobody's mistake
+        if "start" in node.this.meta and not _is_key_part(node, keys):  # generated columns are not reported
             yield node
         return
     for child in node.iter_expressions():
@@ -83,7 +83,7 @@ def _ungrouped_columns(node: exp.Expr, keys: Sequence[exp.Expr]) -> Iterator[exp
 
 
 def _is_key_part(column: exp.Column, keys: Sequence[exp.Expr]) -> bool:
-    """Whether it is a field of a key, or the time of a window whose ends are keys."""
+    """Whether a column is a field of a key, or the time of a window whose start and end are keys."""
     plain = {key.name.casefold() for key in keys if isinstance(key, exp.Column)}
     if any(part.name.casefold() in plain for part in column.parts[:-1]):
         return True
@@ -91,7 +91,7 @@ def _is_key_part(column: exp.Column, keys: Sequence[exp.Expr]) -> bool:
 
 
 def _is_same_value(node: exp.Expr, key: exp.Expr) -> bool:
-    """Whether both are one value: names in any case, with their table or without."""
+    """Whether two expressions have the same value: names in any case, with or without their table."""
     one, other = node.unnest(), key.unnest()
     if isinstance(one, exp.Column) and isinstance(other, exp.Column):
         tables = {table.casefold() for table in (one.table, other.table) if table}
@@ -115,7 +115,7 @@ def _are_same(nodes: Sequence[exp.Expr], keys: Sequence[exp.Expr]) -> bool:
 
 
 def _text_arguments(node: exp.Expr) -> list[tuple[str, str]]:
-    """What an expression says by itself, beside what stands in it."""
+    """Return the string arguments of a node, as opposed to its child nodes."""
     return [(name, value.casefold()) for name, value in node.args.items() if isinstance(value, str)]
 
 
@@ -123,7 +123,7 @@ def _text_arguments(node: exp.Expr) -> list[tuple[str, str]]:
 
 
 def misplaced_aggregates(query: Query) -> Iterator[Problem]:
-    """Aggregates where there are no groups yet: in WHERE, ON and GROUP BY, or inside another one."""
+    """Report aggregates that have no groups yet: in WHERE, ON and GROUP BY, or inside another aggregate."""
     for node in query.tree.find_all(exp.AggFunc, exp.Anonymous):
         if not is_group_aggregate(node) or needs_over(node):
             continue

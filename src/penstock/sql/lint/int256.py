@@ -1,4 +1,4 @@
-"""Finds the 256-bit numbers of a query, and values that cannot be used together with them."""
+"""Find the 256-bit numbers of a query, and values that cannot be combined with them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -36,7 +36,7 @@ _CARRIERS: Final = (
     exp.PropertyEQ, exp.Dot, exp.Tuple, exp.If, exp.Column, exp.Where, exp.Having, exp.From, exp.Join, exp.And,
     exp.Or, exp.Not,
 )  # fmt: skip
-"""Nodes that take a 256-bit number as it is. A branch of CASE is checked with its CASE."""
+"""Nodes that accept a 256-bit number unchanged. A branch of CASE is checked with its CASE."""
 _CAST_TO: Final = frozenset(
     {
         *exp.DataType.TEXT_TYPES, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT,
@@ -50,12 +50,11 @@ _MAKER: Final[Mapping[Int256Type, str]] = {"UINT256": "to_u256(…)", "INT256": 
 
 
 def may_have_int256(sql: str, inputs: Mapping[str, Columns | None]) -> bool:
-    """Whether a query may use 256-bit numbers."""
     return mentions_int256(sql) or any(parse_int256_type(c.type) for columns in inputs.values() for c in columns or ())
 
 
 def annotate_int256(tree: exp.Expr) -> list[Problem]:
-    """Annotate the 256-bit numbers of a tree that is qualified and annotated. Returns what is wrong with their use."""
+    """Annotate the 256-bit numbers of a tree that is qualified and annotated. Return the problems with their use."""
     problems: list[Problem] = []
     outputs: dict[int, dict[str, exp.DataType]] = {}
     for scope in traverse_scope(tree):
@@ -72,7 +71,7 @@ def annotate_int256(tree: exp.Expr) -> list[Problem]:
 
 
 def _own_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
-    """A query's own expressions, operands first. Its subqueries are left out, as they are annotated before."""
+    """Return a query's own expressions, operands first. Its subqueries are skipped: they were annotated before."""
     for child in node.iter_expressions():
         if not isinstance(child, exp.Query):
             yield from _own_expressions(child)
@@ -82,7 +81,7 @@ def _own_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _resolve_column(column: exp.Column, scope: Scope, outputs: Mapping[int, Mapping[str, exp.DataType]]) -> None:
-    """Give a column the type that it has in its subquery, and an output in HAVING the type of the output."""
+    """Set the type of a column from its subquery, or from the output that it names in HAVING."""
     if not column.table and isinstance(scope.expression, exp.Select):
         output = output_aliases(scope.expression).get(column.name)
         _set_type(column, int256_type(output.type) if output is not None else None)
@@ -135,7 +134,7 @@ def _check_node(node: exp.Expr) -> Iterator[Problem]:
 
 
 def branches(node: exp.Expr) -> list[exp.Expr]:
-    """The possible results of a CASE or an IF."""
+    """Return the possible results of a CASE or an IF."""
     if isinstance(node, exp.Case):
         found = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
     else:
@@ -155,14 +154,14 @@ def _check_quotient(node: exp.Expr) -> Iterator[Problem]:
 
 
 def _result_kind(node: exp.Expr, operands: Sequence[exp.Expr]) -> Int256Type:
-    """The type of a result if one operand is a long decimal."""
+    """Return the type of a result if one operand is a long decimal."""
     sizes = [_digit_sizes(operand) for operand in operands if not isinstance(operand, exp.Null)]
     word = next((word for cls, word in WORDS.items() if isinstance(node, cls)), None)
     return common_kind(*sizes) if word is None or len(sizes) < 2 else result_kind(word, sizes[0], sizes[1])
 
 
 def _digit_sizes(operand: exp.Expr) -> tuple[int, int]:
-    """The precision and scale of an operand."""
+    """Return the precision and scale of an operand."""
     kind = int256_type(operand.type)
     if kind is not None:
         return decimal_sizes(kind) if is_decimal(kind) else _INT256_DIGITS
@@ -185,7 +184,7 @@ _DIGITS_OF: Final[Mapping[exp.DType, tuple[int, int]]] = {
 
 
 def _check_operands(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool = False) -> Iterator[Problem]:
-    """Check operands of which one may be a 256-bit number: the others must be convertible to its type."""
+    """Check operands if one of them is a 256-bit number: the others must be convertible to its type."""
     kinds = [kind for kind in (int256_type(operand.type) for operand in operands) if kind is not None]
     if not kinds:
         return
@@ -202,7 +201,7 @@ def _check_operands(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool
 
 
 def _misfit(operand: exp.Expr, kind: Int256Type, *, texts: bool = False) -> tuple[str, str] | None:
-    """Why a value cannot be converted to a 256-bit type, and what to do."""
+    """Explain why a value cannot be converted to a 256-bit type, with a hint; None if it can."""
     if (own := int256_type(operand.type)) == kind or (own is not None and is_decimal(kind)):
         return None
     if is_decimal(kind) and decimal_literal(operand) is not None:
@@ -276,7 +275,7 @@ def _check_placement(node: exp.Expr) -> Iterator[Problem]:
 
 def _check_union(union: exp.SetOperation) -> Iterator[Problem]:
     sides = [side.unnest() for side in (union.left, union.right)]
-    # Sides of unequal length are refused by Spark.
+    # Spark refuses sides of unequal length.
     pairs = zip(*(side.selects if isinstance(side, exp.Query) else [] for side in sides), strict=False)
     for one, other in pairs:
         kinds = {int256_type(one.type), int256_type(other.type)}

@@ -21,7 +21,7 @@ _HINT: Final = "compute it once, in a column of the model that is read, and use 
 
 
 def nondeterministic_keys(query: Query) -> Iterator[Problem]:
-    """Functions without a fixed result in what rows are grouped, partitioned or joined by."""
+    """Report nondeterministic functions in keys of groups, partitions and joins."""
     for clause, key in _keys(query.tree):
         for node in key.find_all(*_CLASSES, exp.Anonymous):
             if is_nondeterministic(node) and not _is_in_window(node, key):
@@ -31,7 +31,7 @@ def nondeterministic_keys(query: Query) -> Iterator[Problem]:
 
 
 def unordered_keys(typed: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
-    """Maps in what rows are grouped, partitioned, joined or told apart by."""
+    """Report maps in keys of groups, partitions, joins and DISTINCT."""
     for clause, key in (*_keys(typed), *_distinct_outputs(typed)):
         for value in (key.this, key.expression) if clause == "JOIN" else (key.unalias(),):
             kind = types.type_of(value)
@@ -64,7 +64,7 @@ def _keys(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
 
 
 def _resolve_key(key: exp.Expr, select: exp.Expr | None) -> exp.Expr:
-    """The output that a key names, or points to by its number."""
+    """Return the output that a key names or gives by number; otherwise the key itself."""
     outputs = select.expressions if isinstance(select, exp.Select) else []
     if isinstance(key, exp.Literal) and key.is_int:
         return outputs[int(key.name) - 1] if 0 < int(key.name) <= len(outputs) else key
@@ -75,7 +75,7 @@ def _resolve_key(key: exp.Expr, select: exp.Expr | None) -> exp.Expr:
 
 
 def is_nondeterministic(node: exp.Expr) -> bool:
-    """Whether a node is a function without a fixed result."""
+    """Whether a node is a nondeterministic function."""
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
         return name in _NAMES or (name == "UNIX_TIMESTAMP" and not node.expressions)
@@ -83,7 +83,7 @@ def is_nondeterministic(node: exp.Expr) -> bool:
 
 
 def _is_in_window(node: exp.Expr, key: exp.Expr) -> bool:
-    """A window over the time of processing is a window all the same."""
+    """Whether a node is an argument of a window in the key. A window over processing time is a valid key."""
     parent = node.parent
     while parent is not None and node is not key:
         if isinstance(parent, exp.Anonymous) and parent.name.upper() in SPANS:
@@ -93,7 +93,7 @@ def _is_in_window(node: exp.Expr, key: exp.Expr) -> bool:
 
 
 def _function_offset(query: Query, node: exp.Expr, word: str) -> int:
-    """Where the function stands; one that is written without brackets is looked for in the text."""
+    """Return the offset of a function. One without brackets is searched in the text."""
     if isinstance(start := node.meta.get("start"), int):
         return start
     found = [token.start for token in query.dialect.tokenize(query.text) if token.text.upper() == word]

@@ -1,4 +1,4 @@
-"""Find operators, conditions and unions with wrong types, and those that read texts as numbers."""
+"""Find operators, conditions and unions with wrong types, and those that convert strings to numbers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -27,7 +27,7 @@ _LOOSE: Final = frozenset({frozenset({"number", "text"}), frozenset({"time", "da
 
 
 def find_mismatches(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
-    """Type errors, and under a code of its own what fails over some rows only."""
+    """Report type errors, and with a separate code the operators that fail only on some rows."""
     for node in typed.find_all(*_JUDGED):
         match node:
             case exp.Bracket():
@@ -71,7 +71,7 @@ def _check_arithmetic(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
 
 
 def _is_bad_time_math(node: exp.Expr, one: Family | None, other: Family | None) -> bool:
-    """Times and numbers in one sum; a day may have days added."""
+    """Whether an operator combines times and numbers in an invalid way. Days can be added to a date."""
     found = {one, other}
     if not found & {"time", "date"}:
         return False
@@ -102,7 +102,7 @@ _READ_AS: Final[Mapping[str, tuple[Callable[[str], bool], str, str]]] = {
 
 
 def _unreadable_literals(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
-    """A text that is written out and cannot be read as what it is compared with: Spark would stop at it."""
+    """Report string literals that cannot be converted to the type of the other side: Spark would fail on them."""
     for text, compared in ((one, other), (other, one)):
         wanted = _READ_AS.get(types.family_of(compared) or "")
         literal = text.this if isinstance(text, exp.Cast) and text.is_type(*exp.DataType.TEXT_TYPES) else text
@@ -117,7 +117,7 @@ def _unreadable_literals(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: 
 
 
 def _check_cast(node: exp.Cast) -> Iterator[Problem]:
-    """A text that is written out, and cannot be read as the type that it is to have. `DATE 'today'` can be."""
+    """Report string literals that cannot be converted to the target type. `DATE 'today'` is valid."""
     family = None if node.args.get("safe") or node.to.this is exp.DType.TIME else family_of_type(node.to)
     wanted = None if type(node) is exp.Cast and family in ("time", "date") else _READ_AS.get(family or "")
     if wanted is None or not isinstance(node.this, exp.Literal) or not node.this.is_string:
@@ -135,7 +135,7 @@ def _comparison_hint(found: frozenset[Family | None]) -> str:
 
 
 def _check_value_list(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
-    """IN, BETWEEN and CASE x compare one value with several. The first misfit is reported."""
+    """Check IN, BETWEEN and CASE x, which compare one value with several. Only the first mismatch is reported."""
     match node:
         case exp.In():
             others = node.expressions
@@ -190,7 +190,7 @@ def _describe_node(node: exp.Expr) -> str:
 
 
 def _check_condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
-    """A condition is TRUE or FALSE."""
+    """Report conditions that are not boolean."""
     conditions: list[exp.Expr]
     match node:
         case exp.Join():
@@ -212,7 +212,7 @@ def _check_condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
 
 
 def _check_choice(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
-    """Values of COALESCE, GREATEST or LEAST. The first one of another type is reported."""
+    """Check the values of COALESCE, GREATEST and LEAST. Only the first value of another type is reported."""
     values = [node.this, *node.expressions]
     known = [value for value in values if types.family_of(value) is not None]
     for one, other in pairwise(known):

@@ -1,4 +1,4 @@
-"""Find functions and operators in translated SQL that Spark does not know."""
+"""Find functions and operators in translated SQL that Spark lacks."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -27,7 +27,7 @@ _HINT: Final = "docs/sql.md lists the functions and operators"
 
 
 def find_spark_unknowns(query: Query) -> Iterator[Problem]:
-    """Functions and operators that Spark lacks, after the translation."""
+    """Report the first function or operator that Spark lacks in the translated query."""
     tokens = SPARK.tokenize(to_spark(query))
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         word = token.text.upper()
@@ -46,7 +46,7 @@ def find_spark_unknowns(query: Query) -> Iterator[Problem]:
 
 
 def _source_call(query: Query, word: str) -> exp.Expr | None:
-    """What became a call of this name."""
+    """Return the node that was translated to a call of this name."""
     found = (node for node in query.tree.find_all(exp.Func) if pipeline_rule(node) is None)
     return next((node for node in found if node.sql(SPARK).partition("(")[0].upper() == word), None)
 

@@ -1,4 +1,4 @@
-"""Find UNNEST of other types than arrays and maps, and with a wrong number of names."""
+"""Find UNNEST of types other than arrays and maps, and with a wrong number of names."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _OPEN = (exp.DType.UNKNOWN, exp.DType.NULL)
 
 
 def wrong_unnest(node: exp.Unnest, types: KnownTypes) -> Iterator[Problem]:
-    """What Spark would refuse at the start of the query, as far as types are known."""
+    """Report UNNEST that Spark would refuse at the start of the query, as far as types are known."""
     given = node.expressions[0] if node.expressions else None
     kind = types.type_of(given) if given is not None else None
     if given is None or kind is None or kind.this in _OPEN:

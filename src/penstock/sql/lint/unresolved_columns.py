@@ -1,4 +1,4 @@
-"""Find names of columns that no input has, or that several have."""
+"""Find column names that no input has, or that several inputs have."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from penstock.sql.types.columns import Columns
 
 
 def find_unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
-    """Columns that none of the scope's sources has. Unknown sources may have any column."""
+    """Report columns that none of the scope's sources has. A source with unknown columns may have any column."""
     sources = {alias.casefold(): _source_columns(source, inputs) for alias, source in _scope_sources(scope)}
     counts = {alias: Counter(map(str.casefold, columns or ())) for alias, columns in sources.items()}
     in_pattern = scope.expression.find(exp.MatchRecognize) is not None
@@ -26,12 +26,12 @@ def find_unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Itera
         if (table, column.name) in seen:
             continue
         if isinstance(scope.expression, exp.Select) and column.parent_select is not scope.expression:
-            continue  # it stands in a subquery, which is looked at by itself
+            continue  # belongs to a subquery, which is checked on its own
         if in_pattern and column.find_ancestor(exp.MatchRecognize) is not None:
-            continue  # it belongs to a row of the pattern; the construct is refused as a whole
+            continue  # belongs to a row of the pattern; the construct is refused as a whole
         seen.add((table, column.name))
         if len(column.parts) > 2 and table not in sources:
-            table = column.parts[0].name.casefold()  # the fields of a field
+            table = column.parts[0].name.casefold()  # a field of a field
             if table in sources:
                 table = column.parts[1].name.casefold()
         if table and table not in sources:
@@ -49,7 +49,7 @@ def find_unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Itera
         if matches > 1:
             text = f"column `{column.name}` is in several inputs"
             yield _problem(column, text, "write the input's name before it", column.name)
-        elif table or not scope.is_subquery:  # without a table it may be a column of the query around
+        elif table or not scope.is_subquery:  # without a table it may be a column of the outer query
             candidates = [name for alias in asked for name in sources[alias] or ()]
             carried = "changes have it already: remove it"
             hint = carried if column.name == OP else did_you_mean(column.name, candidates, otherwise="columns")
@@ -57,7 +57,7 @@ def find_unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Itera
 
 
 def readable_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> set[str] | None:
-    """The names, folded, of all columns that a scope reads; None where a source is not known."""
+    """Return the lower-case names of all columns that a scope reads; None if a source is not known."""
     found = [_source_columns(source, inputs) for _, source in _scope_sources(scope)]
     if any(columns is None for columns in found):
         return None
@@ -65,7 +65,7 @@ def readable_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> set[st
 
 
 def window_name_clashes(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
-    """A window over a table adds columns; what it reads must not have them already."""
+    """Report a window over a table that already has one of the columns that the window adds."""
     select = scope.expression
     if isinstance(select, exp.Select) and is_window_table(select) and (made := select_windows(select)):
         read = {
@@ -78,7 +78,7 @@ def window_name_clashes(scope: Scope, inputs: Mapping[str, Columns | None]) -> I
 
 
 def _scope_sources(scope: Scope) -> Iterator[tuple[str, exp.Expr | Scope]]:
-    """What the scope reads, by alias: not every CTE that it could."""
+    """Return the sources that the scope reads, by alias. Visible CTEs that are not read are not included."""
     selected = scope.selected_sources
     return ((alias, source) for alias, (_, source) in selected.items()) if selected else iter(scope.sources.items())
 
@@ -98,7 +98,7 @@ def _source_columns(source: exp.Expr | Scope, inputs: Mapping[str, Columns | Non
 
 
 def _output_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> list[str] | None:
-    """The outputs of a subquery or CTE, stars included where their source is known."""
+    """Return the outputs of a subquery or CTE, with stars expanded; None if a star's source is not known."""
     if isinstance(scope.expression, exp.SetOperation):
         return _output_names(scope.set_operation_scopes[0], inputs) if scope.set_operation_scopes else None
     names: list[str] = []
@@ -118,7 +118,7 @@ def _output_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> list[st
 
 
 def _is_outer_alias(alias: str, scope: Scope) -> bool:
-    """Whether a subquery reaches for an input of the query around it."""
+    """Whether an alias belongs to an outer query."""
     parent = scope.parent
     if parent is None:
         return False
@@ -126,13 +126,13 @@ def _is_outer_alias(alias: str, scope: Scope) -> bool:
 
 
 def _is_using_column(column: exp.Column, scope: Scope) -> bool:
-    """Whether JOIN … USING makes one column of two."""
+    """Whether JOIN … USING merges the column of both sides."""
     joins = scope.expression.args.get("joins") or ()
     return any(column.name.casefold() == i.name.casefold() for join in joins for i in join.args.get("using") or ())
 
 
 def _is_output_alias(column: exp.Column, scope: Scope) -> bool:
-    """Whether a plain name stands for an output: GROUP BY, HAVING and ORDER BY may use one, WHERE may not."""
+    """Whether a plain name refers to an output. GROUP BY, HAVING and ORDER BY allow that, WHERE does not."""
     select = scope.expression
     if column.table or not isinstance(select, exp.Select):
         return False
@@ -142,6 +142,6 @@ def _is_output_alias(column: exp.Column, scope: Scope) -> bool:
         return False
     later = select.expressions[select.expressions.index(same[0]) + 1 :]
     if any(column is found for e in later for found in e.find_all(exp.Column)):
-        return True  # an output may name one before it
+        return True  # an output may refer to an earlier one
     clauses = (select.args.get(name) for name in ("group", "having", "order"))
     return any(column is found for clause in clauses if clause is not None for found in clause.find_all(exp.Column))

@@ -62,13 +62,13 @@ def _check_listagg(call: exp.Expr) -> Iterator[Problem]:
         )
 
 
-# Words
+# Units of time
 
 
 _LENGTHS: Final = frozenset(
     {"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}
 )
-"""What lengths of time are counted in."""
+"""The units of intervals."""
 _PARTS: Final = (_LENGTHS - {"MICROSECOND"}) | {
     "CENTURY", "DAYOFWEEK", "DAYOFWEEK_ISO", "DECADE", "DOW", "DOW_ISO", "DOY", "EPOCH", "ISODOW", "ISOYEAR",
     "MILLENNIUM", "YEAROFWEEK",
@@ -115,7 +115,7 @@ _DAY: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](.*))?")
 
 
 def _check_time_literal(node: exp.Expr) -> Iterator[Problem]:
-    """`DATE 'nope'`. What only Spark can read, such as a region behind the time, is left to it."""
+    """Report literals like `DATE 'nope'`. Forms that only Spark reads, such as a region at the end, are allowed."""
     text = node.this.name if isinstance(node.this, exp.Literal) and node.this.is_string else None
     found = _READERS.get(node.to.this) if type(node) is exp.Cast else None
     if text is None or found is None or text.strip().casefold() in _WORDS:
@@ -135,7 +135,7 @@ def _check_time_literal(node: exp.Expr) -> Iterator[Problem]:
 
 
 def _number(node: exp.Expr) -> Iterator[Problem]:
-    """`1e400`, which is no DOUBLE: Spark refuses the whole query over it."""
+    """Report numbers such as `1e400` that do not fit into DOUBLE: Spark refuses the whole query because of one."""
     text = node.name
     if isinstance(node, exp.Literal) and node.is_number and "e" in text.casefold() and math.isinf(_as_float(text)):
         yield Problem("sql-argument", f"{_shortened(text)} is beyond every DOUBLE", _call_offset(node), None, text)
@@ -176,7 +176,7 @@ def _check_regexp(node: exp.Expr) -> Iterator[Problem]:
 
 
 def _check_pattern(node: exp.Expr, pattern: exp.Expr) -> Iterator[Problem]:
-    """Brackets without their other half. Beyond that, patterns of Java are others than those of Python."""
+    """Report unbalanced brackets in a pattern. The rest is not checked: patterns of Java and Python differ."""
     if not isinstance(pattern, exp.Literal) or not pattern.is_string or r"\Q" in pattern.name:
         return
     try:

@@ -18,7 +18,7 @@ from penstock.sql.types.long_decimals import MOST_DIGITS
 
 
 def find_pipeline_misuses(query: Query) -> Iterator[Problem]:
-    """Forms and arguments without an equivalent in Spark."""
+    """Report forms and arguments without an equivalent in Spark."""
     for node in query.tree.find_all(exp.With, exp.Star, exp.Cast, exp.Extract, exp.SimilarTo, exp.Anonymous):
         match node:
             case exp.With() if node.args.get("recursive"):

@@ -1,1 +1,1 @@
-"""From text to a tree, in the dialects that people write."""
+"""Parsing of the supported dialects into a tree."""

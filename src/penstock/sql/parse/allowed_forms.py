@@ -1,7 +1,7 @@
-"""The forms of SQL that may reach Spark: a list of what is allowed, so that nothing unknown gets through.
+"""The forms of SQL that may reach Spark: an allowlist, so that no unknown form gets through.
 
-Spark's parser knows far more than a query over streams needs: `SELECT TRANSFORM(…) USING` starts a program,
-``FROM parquet.`/path` `` reads a file, `SELECT … INTO` makes a table. What is not listed here is refused.
+Spark's parser accepts far more than a query over streams needs: `SELECT TRANSFORM(…) USING` starts a program,
+``FROM parquet.`/path` `` reads a file, `SELECT … INTO` makes a table. A form that is not listed here is refused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ _HINT: Final = "docs/sql.md lists what a query can be made of"
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenForm:
-    """A node that a query may not have, and why."""
+    """A node that a query must not have, and the reason."""
 
     node: exp.Expr
     message: str
@@ -34,10 +34,10 @@ UNSAFE_FUNCTIONS: Final[Mapping[str, str]] = {
     ),
     "PYTHON_WORKER_LOGS": "reads logs of this machine",
 }
-"""Functions of Spark that reach beyond the rows of a query, and what they do."""
+"""Functions of Spark that access more than the rows of a query, and their effect."""
 SAFE_FUNCTIONS: Final = SPARK_NAMES - UNSAFE_FUNCTIONS.keys()
 _LONGEST: Final = {"FROM_AVRO": 2, "FROM_XML": 2, "SCHEMA_OF_AVRO": 1, "SCHEMA_OF_XML": 1, "TO_AVRO": 2}
-"""How many arguments are taken of functions whose options may name a file."""
+"""The allowed number of arguments of functions whose options may name a file."""
 
 _QUERY: Final = frozenset({"with_", "order", "limit", "offset"})
 _CLAUSES: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
@@ -60,7 +60,7 @@ _CLAUSES: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
     exp.Limit: frozenset({"expression"}),
     exp.Ordered: frozenset({"desc", "nulls_first", "this"}),
 }  # fmt: skip
-"""The nodes that make up the clauses of a query, each with the parts that it may have."""
+"""The nodes of a query's clauses, each with its allowed parts."""
 _CLAUSE_WORDS: Final[Mapping[str, str]] = {
     "cluster": "CLUSTER BY", "connect": "CONNECT BY", "cross_apply": "APPLY", "distribute": "DISTRIBUTE BY",
     "for_": "FOR", "format": "FORMAT", "global_": "GLOBAL", "hints": "WITH (…) behind a table", "into": "INTO",
@@ -73,7 +73,7 @@ _CLAUSE_WORDS: Final[Mapping[str, str]] = {
 
 _PARTS: Final = frozenset(
     {
-        # around values
+        # structure around values
         exp.Alias, exp.Aliases, exp.Column, exp.ColumnDef, exp.Cube, exp.DataType, exp.DataTypeParam, exp.Distinct,
         exp.Fetch, exp.Filter, exp.From, exp.GroupingSets, exp.Having, exp.Hint, exp.Identifier, exp.IgnoreNulls,
         exp.IntervalSpan, exp.JSON, exp.JoinHint, exp.JSONKeyValue, exp.JSONPath, exp.JSONPathFilter, exp.JSONPathKey,
@@ -106,7 +106,7 @@ _UNNAMED: Final = frozenset(
         exp.TsOrDsToDate, exp.Unnest, exp.Xor,
     }
 )  # fmt: skip
-"""Functions and operators that the parser keeps no written name of. Others are known by their names."""
+"""Functions and operators whose name as written is not kept by the parser. Others are identified by name."""
 _GENERATORS: Final = (exp.Subquery, exp.Func)
 _JOIN_HINTS: Final = frozenset(
     {
@@ -117,7 +117,7 @@ _JOIN_HINTS: Final = frozenset(
 
 
 def forbidden_forms(tree: exp.Expr) -> Iterator[ForbiddenForm]:
-    """The parts of a query that are not on the list."""
+    """Return the parts of a query that are not on the list."""
     for node in tree.walk():
         if isinstance(node, exp.Func):
             yield from _check_function(node)

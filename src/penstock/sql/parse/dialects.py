@@ -1,4 +1,4 @@
-"""The SQL that people write: Flink SQL in projects, Postgres-like SQL in pipelines."""
+"""The SQL dialects of users: Flink SQL in projects, Postgres-like SQL in pipelines."""
 
 import logging
 import re
@@ -16,16 +16,16 @@ from penstock.sql.parse.flink_tokenizer import REWORDED, adapt_tokens
 from penstock.sql.parse.window_tvf import WINDOW_WORDS, expand_window_tables
 from penstock.sql.types.flink_inference import METADATA, annotate_division, annotate_time_part, call_annotator
 
-logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it has to say is said as diagnostics
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # its messages are reported as diagnostics
 
 
 _WORD: Final = re.compile(r"\w+")
 WRITTEN: Final = "written"
-"""Where a call of a function keeps the name that people wrote."""
+"""The metadata key under which a function call keeps its name as written."""
 
 
 class CompiledSpark(Spark):
-    """Spark SQL as it is compiled here. The parser takes `GROUP BY WINDOW(` for a clause that names windows."""
+    """The Spark SQL that is generated. The parser would read `GROUP BY WINDOW(` as a clause that names windows."""
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         tokens = self.tokenizer(dialect).tokenize(sql)
@@ -33,7 +33,7 @@ class CompiledSpark(Spark):
 
 
 def _retype_window_calls(tokens: list[Token]) -> list[Token]:
-    """Words of Spark SQL in which `WINDOW(` is a call of a function like any other."""
+    """Turn `WINDOW` into an ordinary function name where it is a call."""
     calls = [
         token.token_type is TokenType.WINDOW and behind.token_type is TokenType.L_PAREN
         for token, behind in pairwise([*tokens, tokens[-1]])
@@ -45,7 +45,7 @@ def _retype_window_calls(tokens: list[Token]) -> list[Token]:
 
 
 class Flink(Spark):
-    """Flink SQL as a small difference to Spark SQL, which shares its quoting and most of its types."""
+    """Flink SQL as a variant of Spark SQL, which has the same quoting and most of the same types."""
 
     ORIGINAL_NAME_META_KEY = WRITTEN
     TYPED_DIVISION = True
@@ -53,7 +53,7 @@ class Flink(Spark):
     UNESCAPED_SEQUENCES: dict[str, str] = {}
 
     class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES = ["'"]  # a backslash is a character like any other
+        STRING_ESCAPES = ["'"]  # a backslash is an ordinary character
         RAW_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
         KEYWORDS = {
             **Spark.Tokenizer.KEYWORDS,
@@ -65,10 +65,9 @@ class Flink(Spark):
         }
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
-        """The parser cannot be taught more by a subclass, because it is compiled.
+        """Tokenize, and rewrite what the parser cannot parse. It is compiled, so a subclass cannot extend it.
 
-        Most texts have none of the words that are said anew; to look at the words of all of them would cost more than
-        to parse them.
+        Most texts have none of the rewritten words. Looking at every token of every text would cost more than parsing.
         """
         tokens, words = self.tokenizer(dialect).tokenize(sql), set(_WORD.findall(sql.upper()))
         if not words.isdisjoint(WINDOW_WORDS):
@@ -77,7 +76,7 @@ class Flink(Spark):
 
 
 class Pipelines(Postgres):
-    """The SQL of pipelines: that of PostgreSQL, with functions of their own."""
+    """The SQL of pipelines: PostgreSQL's SQL with additional functions."""
 
     ORIGINAL_NAME_META_KEY = WRITTEN
     INDEX_OFFSET = 0  # `_element` of `pipeline_calls` counts from 1
@@ -90,7 +89,7 @@ class Pipelines(Postgres):
     }
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
-        """As in `Flink`, the parser cannot be taught more."""
+        """Tokenize, and mark the functions of pipelines. As in `Flink`, the parser cannot be extended."""
         tokens = self.tokenizer(dialect).tokenize(sql)
         return tokens if PIPELINE_TABLE.keys().isdisjoint(_WORD.findall(sql.upper())) else _mark_calls(tokens)
 
@@ -105,18 +104,18 @@ class Pipelines(Postgres):
 
 
 def _rewrite_any(some: exp.Any) -> None:
-    """`value = ANY(list)` as a call."""
+    """Rewrite `value = ANY(list)` as a call."""
     compared, given = some.parent, some.this
     if isinstance(compared, exp.EQ) and some.arg_key == "expression" and isinstance(given, exp.Paren):
         compared.replace(exp.Anonymous(this="array_has", expressions=[given.this, compared.this]))
 
 
 _MARK: Final = "\N{MIDDLE DOT}"
-"""Behind the name of a function that the parser is not to recognise."""
+"""The suffix of a function name that the parser must not recognise."""
 
 
 def _mark_calls(tokens: list[Token]) -> list[Token]:
-    """The words of a text; functions of pipelines are marked, whatever else their names may mean."""
+    """Mark the functions of pipelines, whatever else their names may mean."""
     found: list[Token] = []
     for token in tokens:
         before = found[-1] if found else None
@@ -133,7 +132,7 @@ def _is_call(name: Token, found: list[Token]) -> bool:
 
 
 class _Template(Flink):
-    """Spark SQL that is written here: functions stay as they are, and a backslash is a backslash."""
+    """The Spark SQL of templates: functions stay unchanged, and a backslash is an ordinary character."""
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         return adapt_tokens(self.tokenizer(dialect).tokenize(sql), keeps=bool)
@@ -146,5 +145,5 @@ SPARK: Final[Dialect] = CompiledSpark()
 
 
 def quote_spark_identifier(name: str) -> str:
-    """A name as an identifier, in the quotes of Flink and Spark."""
+    """Quote a name as an identifier, as Flink and Spark do."""
     return "`" + name.replace("`", "``") + "`"

@@ -1,9 +1,9 @@
-"""The words of Flink SQL in the order in which Spark's parser understands them.
+"""Rewrite the tokens of Flink SQL so that Spark's parser understands them.
 
-The parser is compiled and cannot be extended, so what it does not know is said in other words before it looks:
-`MAP['a', 1]` as `MAP('a', 1)`, and clauses inside of a call as named arguments: `JSON_VALUE(j, '$.a' NULL ON EMPTY)` as
-`JSON_VALUE(j, '$.a', EMPTY => NULL)`. A function whose meaning in Spark is another one is marked, so that the parser
-leaves it as it is. Places in the text stay as they are.
+The parser is compiled and cannot be extended, so unknown syntax is rewritten before parsing: `MAP['a', 1]` as
+`MAP('a', 1)`, and clauses inside a call as named arguments: `JSON_VALUE(j, '$.a' NULL ON EMPTY)` as
+`JSON_VALUE(j, '$.a', EMPTY => NULL)`. A function with another meaning in Spark is marked, so that the parser leaves it
+unchanged. Tokens keep their offsets.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from penstock.sql.catalog.flink_functions import TABLE
 
 _JSON: Final = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS", "JSON_ARRAY", "JSON_ARRAYAGG"})
 REWORDED: Final = frozenset({*TABLE, *_JSON, "CEILING", "INTERVAL", "LOCALTIMESTAMP", "MAP"})
-"""A text without any of these words is not rewritten."""
+"""The words that may need rewriting. A text without any of them is not rewritten."""
 _EVENTS: Final = frozenset({"EMPTY", "ERROR", "NULL"})
 _CHOICES: Final = frozenset({"NULL", "ERROR", "TRUE", "FALSE", "UNKNOWN", "ABSENT", "EMPTY ARRAY", "EMPTY OBJECT"})
 _OPEN: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
@@ -26,7 +26,7 @@ _CLOSE: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
 
 @dataclass(slots=True)
 class _OpenBracket:
-    """A bracket that is open: the function it belongs to, and the clause that has begun in it."""
+    """An open bracket: the function that it belongs to, and the clause that has begun in it."""
 
     name: str
     default_at: int | None = None
@@ -34,7 +34,7 @@ class _OpenBracket:
 
 
 def adapt_tokens(tokens: list[Token], keeps: Callable[[str], bool] = TABLE.__contains__) -> list[Token]:
-    """`keeps` tells the functions that the parser is to leave as they are."""
+    """Rewrite tokens. `keeps` selects the functions that the parser must leave unchanged."""
     found: list[Token] = []
     open_calls: list[_OpenBracket] = []
     skipped = 0
@@ -44,7 +44,7 @@ def adapt_tokens(tokens: list[Token], keeps: Callable[[str], bool] = TABLE.__con
             continue
         kind = token.token_type
         if kind is TokenType.L_PAREN and _is_precision(found):
-            skipped = 2  # that of an interval says nothing
+            skipped = 2  # the precision of an interval has no effect
         elif kind in _OPEN:
             name = _call_name(found, kind)
             open_calls.append(_OpenBracket(name))
@@ -67,7 +67,7 @@ def adapt_tokens(tokens: list[Token], keeps: Callable[[str], bool] = TABLE.__con
 
 _PLAIN: Final = frozenset({TokenType.VAR, TokenType.LOCALTIMESTAMP})
 _NAMED: Final = frozenset({TokenType.DOT, TokenType.ALIAS})
-"""After these comes a name, whatever it is."""
+"""Tokens after which any word is a name."""
 
 
 def _rename_word(token: Token, tokens: list[Token], at: int) -> Token:
@@ -85,7 +85,7 @@ def _is_precision(before: list[Token]) -> bool:
 
 
 def _call_name(before: list[Token], bracket: TokenType) -> str:
-    """The name before a bracket, if that makes it a call."""
+    """Return the function name before a bracket; empty if the bracket does not begin a call."""
     if not before or (len(before) > 1 and before[-2].token_type is TokenType.DOT):
         return ""
     name = before[-1].text.upper() if before[-1].token_type is not TokenType.STRING else ""
@@ -95,7 +95,7 @@ def _call_name(before: list[Token], bracket: TokenType) -> str:
 
 
 def _append_clause(tokens: list[Token], at: int, found: list[Token], call: _OpenBracket) -> int:
-    """Append the token at an index to `found`. Returns how many tokens after it are consumed with it."""
+    """Append the token at an index to `found`. Return the number of later tokens that are consumed with it."""
     token = tokens[at]
     word = token.text.upper()
     if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
@@ -134,7 +134,7 @@ def _append_clause(tokens: list[Token], at: int, found: list[Token], call: _Open
 
 
 def _begin_argument(found: list[Token], token: Token, call: _OpenBracket, name: str) -> None:
-    """A named argument begins; what came before it ends."""
+    """End the current argument and begin a named one."""
     if call.in_type:
         found.append(_derive_token(token, TokenType.R_PAREN, ")"))
         call.in_type = False

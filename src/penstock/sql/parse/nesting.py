@@ -1,4 +1,4 @@
-"""How deep SQL may be nested."""
+"""Limits of how deep SQL may be nested."""
 
 import re
 from typing import Final
@@ -6,16 +6,15 @@ from typing import Final
 from sqlglot import exp
 
 MAX_DEPTH: Final = 1000
-"""How deep SQL may be nested: Spark's own parser and planner come to an end not far behind that."""
+"""The maximum depth of nodes. Spark's own parser and planner fail not far above it."""
 MAX_BRACKETS: Final = 200
-"""How many calls, brackets, subqueries and types may stand within each other: each takes several calls of the parser's
-and of the writer's functions."""
+"""The maximum depth of calls, brackets, subqueries and types. Each takes several calls of parser and generator."""
 MAX_TYPES: Final = 50
-"""How many types may stand within each other: the time to parse them grows faster than their number."""
+"""The maximum depth of types, because the time to parse them grows faster than their number."""
 
 
 def type_depth(text: str) -> int:
-    """About how many types such as `ARRAY<…>` stand within each other. Comparisons may make it less."""
+    """Estimate how deep types such as `ARRAY<…>` are nested. Comparison operators may lower the estimate."""
     depth = deepest = 0
     for mark in _ANGLES.finditer(text):
         depth = depth + 1 if mark[0] != ">" else max(0, depth - 1)
@@ -27,7 +26,7 @@ _ANGLES: Final = re.compile(r"\b(?:ARRAY|MAP|MULTISET|ROW|STRUCT)\s*<|>", re.IGN
 
 
 def exceeded_depth(tree: exp.Expr) -> int | None:
-    """The bound that SQL exceeds, if any. Nodes of `a + b + c` stand within each other, too."""
+    """Return the limit that SQL exceeds; None if it exceeds none. Nodes of `a + b + c` count as nested, too."""
     depths: dict[int, tuple[int, int]] = {}
     for node in tree.walk():
         nodes, brackets = depths.get(id(node.parent), (0, 0))

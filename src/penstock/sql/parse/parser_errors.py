@@ -1,4 +1,4 @@
-"""The parser's errors in our words."""
+"""Messages for the parser's errors."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ from penstock.sql.catalog.function_names import class_name
 
 
 def argument_count_error(description: str) -> str | None:
-    """The parser's words about a call with too many arguments, or too few."""
+    """Describe the parser's error about a call with too many or too few arguments; None for other errors."""
     if found := _TOO_MANY.search(description):
         return f"the function takes {found[2]} argument{'s' * (found[2] != '1')}, and is given {found[1]}"
     kind = _incomplete_class(description)
@@ -23,14 +23,14 @@ _MISSING: Final = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w
 
 
 def _incomplete_class(description: str) -> type[exp.Expr] | None:
-    """What the parser says that something is missing in."""
+    """Return the class of the incomplete node in the parser's error."""
     found = _MISSING.match(description)
     kind = getattr(exp, found[2], None) if found else None
     return kind if isinstance(kind, type) and issubclass(kind, exp.Expr) else None
 
 
 def describe_error(description: object) -> str:
-    """The parser's words without the names of its classes."""
+    """Describe the parser's error without the names of its classes."""
     text = str(description or "the SQL cannot be parsed")
     if (kind := _incomplete_class(text)) is not None:
         return f"something is missing in {class_name(kind)}"

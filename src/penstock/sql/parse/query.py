@@ -1,4 +1,4 @@
-"""From text to a tree: parsing, and which tables the tree reads."""
+"""Parse a text into a query, and find and rename the tables that it reads."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from penstock.sql.parse.window_tvf import BadWindowTableError
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong in a query; `offset` counts characters from the start of its text."""
+    """An error in a query. `offset` counts characters from the start of its text."""
 
     code: str
     message: str
@@ -30,23 +30,23 @@ class Problem:
 
 
 PARSER_FAILURES: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What the parser itself runs into on texts that are far from SQL."""
+"""Exceptions that the parser itself raises on texts that are far from SQL."""
 
 
 MAX_QUERIES: Final = 100
-"""How many queries WITH may have: where each reads the one before, they are nested, and twice as deep as brackets."""
+"""The maximum number of queries in WITH. If each reads the one before, they nest twice as deep as brackets."""
 
 _SPLIT: Final = "split it into several models; a list in IN (…) or COALESCE(…) is not nested"
 
 Edit: TypeAlias = Callable[[exp.Query], exp.Query]
-"""A change to a tree; the tree it was given is used up."""
+"""A function that changes a tree. It consumes the tree that it is given."""
 
 
 class Query:
-    """One SELECT, or a set operation over several: a text, and edits to the tree it parses to.
+    """One SELECT, or a set operation over several: a text, and edits to the parsed tree.
 
-    A tree is cheaper to parse again than to copy. So a query holds at most one: whoever wants to change it takes it
-    away, and it is parsed again when somebody looks for it later.
+    Parsing a tree again is cheaper than copying it. So a query holds at most one tree: a caller that wants to change it
+    takes it away, and the query parses the text again when the tree is next used.
     """
 
     __slots__ = ("_edits", "_tree", "dialect", "text")
@@ -61,7 +61,7 @@ class Query:
 
     @property
     def tree(self) -> exp.Query:
-        """For looking at only."""
+        """The parsed and edited tree. Callers must not change it."""
         if self._tree is None:
             tree = next(_statements(self.text, self.dialect))
             assert isinstance(tree, exp.Query)
@@ -71,12 +71,12 @@ class Query:
         return self._tree
 
     def take_tree(self) -> exp.Query:
-        """A tree of the caller's own, to be changed at will."""
+        """Return the tree for the caller to change. The query parses the text again when it next needs a tree."""
         tree, self._tree = self.tree, None
         return tree
 
     def with_edit(self, edit: Edit) -> "Query":
-        """The query with one more edit. A tree that is there goes along with it; none is made for it."""
+        """Add an edit. An existing tree moves to the new query; no tree is parsed for it."""
         if self._tree is None:
             return Query(self.text, self.dialect, (*self._edits, edit))
         return Query(self.text, self.dialect, (*self._edits, edit), edit(self.take_tree()))
@@ -89,7 +89,7 @@ class TableReference:
 
 
 def parse(text: str, dialect: Dialect) -> Query | Problem:
-    """The query that people wrote, if it is made of nothing but forms that may reach Spark."""
+    """Parse a user's query, and refuse forms that must not reach Spark."""
     if len(text) > MAX_BRACKETS and type_depth(text) > MAX_TYPES:
         return Problem("sql-syntax", f"a type is nested more than {MAX_TYPES} levels deep", 0, _SPLIT)
     try:
@@ -127,7 +127,7 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
 
 
 def _forbidden_offset(refused: ForbiddenForm, text: str, dialect: Dialect) -> int:
-    """Where a refused part stands: at its own word, if the text has that."""
+    """Return the offset of a refused part: of its own word if the text has it."""
     if isinstance(start := refused.node.meta.get("start"), int):
         return start
     words = refused.subject.upper().split()[:1]
@@ -136,20 +136,20 @@ def _forbidden_offset(refused: ForbiddenForm, text: str, dialect: Dialect) -> in
 
 
 def _statements(text: str, dialect: Dialect) -> Iterator[exp.Expr]:
-    """The statements of a text. What has nothing but comments between semicolons is none."""
+    """Parse the statements of a text. Comments alone between semicolons are not a statement."""
     for found in parse_statements(text, read=dialect):
         if found is not None and not isinstance(found, exp.Semicolon):
             yield found
 
 
 def tables(query: Query) -> tuple[TableReference, ...]:
-    """The tables read, in order of appearance, without the query's own CTEs."""
+    """Return the tables that a query reads, in order of appearance, without the query's own CTEs."""
     found = [TableReference(full_name(table), offset_of(table)) for table in _outer_tables(query.tree)]
     return tuple(t for t in found if t.name)
 
 
 def bind_tables(query: Query, names: Mapping[str, str]) -> Query:
-    """The query with tables renamed (`names`: old name, folded -> new); each keeps its old name as alias."""
+    """Rename the tables of a query by `names`: lower-case old name to new name. Each keeps its old name as alias."""
 
     def edit(tree: exp.Query) -> exp.Query:
         for table in _outer_tables(tree):
@@ -166,7 +166,7 @@ def bind_tables(query: Query, names: Mapping[str, str]) -> Query:
 
 
 def rename_tables(query: Query, rename: Callable[[str], str]) -> Query:
-    """The query with each table's name, occurrence by occurrence, put through `rename`."""
+    """Rename each table of a query with `rename`, once for each occurrence."""
     renamed = [rename(table.name) for table in _outer_tables(query.tree)]
 
     def edit(tree: exp.Query) -> exp.Query:
@@ -178,12 +178,12 @@ def rename_tables(query: Query, rename: Callable[[str], str]) -> Query:
 
 
 def select_all(names: Sequence[str], dialect: Dialect) -> Query:
-    """All rows of all the tables, one after the other."""
+    """Select all rows of all the tables with UNION ALL."""
     return Query(" UNION ALL ".join(f"SELECT * FROM {quote_spark_identifier(name)}" for name in names), dialect)
 
 
 def union_by_name(inputs: Mapping[str, Sequence[str]]) -> str:
-    """All rows of tables with the same columns, one after the other; columns in the order of the first."""
+    """Select all rows of tables with the same columns, in the column order of the first table."""
     names = ", ".join(quote_spark_identifier(name) for name in next(iter(inputs.values())))
     return " UNION ALL ".join(f"SELECT {names} FROM {quote_spark_identifier(table)}" for table in inputs)
 
@@ -193,7 +193,7 @@ def has_subqueries(query: Query) -> bool:
 
 
 def _outer_tables(tree: exp.Query) -> list[exp.Table]:
-    """The tables that are no CTEs where they stand, in the order of the text."""
+    """Return the tables that are not CTEs in their scope, in the order of the text."""
     found = [table for table in tree.find_all(exp.Table) if table.find_ancestor(exp.Hint) is None]
     if tree.find(exp.CTE) is not None:
         found = _without_ctes(tree, found)
@@ -201,7 +201,7 @@ def _outer_tables(tree: exp.Query) -> list[exp.Table]:
 
 
 def _without_ctes(tree: exp.Query, found: list[exp.Table]) -> list[exp.Table]:
-    """The tables that name no CTE. One that stands in no scope is an outer table unless any CTE has its name."""
+    """Return the tables that do not name a CTE. A table outside every scope is included unless a CTE has its name."""
     scoped = [
         (source, scope)
         for scope in traverse_scope(tree)
@@ -217,12 +217,12 @@ def _without_ctes(tree: exp.Query, found: list[exp.Table]) -> list[exp.Table]:
 
 
 def _is_cte_name(name: str, scope: Scope) -> bool:
-    """Whether a name, in whatever case, is that of a CTE that can be seen from here."""
+    """Whether a name, in any case, is a CTE that is visible in a scope."""
     return name.casefold() in {cte.casefold() for cte in scope.cte_sources}
 
 
 def _rename_table(table: exp.Table, name: str) -> None:
-    """Give a table another name in the same place."""
+    """Rename a table and keep its offset."""
     start = offset_of(table)
     table.set("this", exp.to_identifier(name, quoted=True))
     table.set("db", None)
@@ -231,18 +231,18 @@ def _rename_table(table: exp.Table, name: str) -> None:
 
 
 def full_name(table: exp.Table) -> str:
-    """The name of a table with those of its catalog and database."""
+    """Return the name of a table with its catalog and database."""
     return ".".join(part.name for part in table.parts)
 
 
 def offset_of(node: exp.Expr) -> int:
-    """Where a node stands in the text, by the first of its names that knows."""
+    """Return the offset of a node: the lowest offset of the names in it."""
     starts = [i.meta["start"] for i in node.find_all(exp.Identifier) if "start" in i.meta]
     return min(starts, default=0)
 
 
 def start_of(node: exp.Expr) -> int:
-    """Where a node begins in the text, by the first of all words in it that knows, functions too."""
+    """Return the offset where a node begins: the lowest offset of all tokens in it, functions included."""
     starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
     return min(starts, default=0)
 
@@ -268,7 +268,7 @@ _QUOTED: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"]
 
 
 def _unclosed_problem(text: str) -> Problem:
-    """The quote or comment that nothing closes: the first one that is left when closed ones are taken out."""
+    """Report the first quote or comment that is not closed."""
     blank = _QUOTED.sub(lambda closed: " " * len(closed[0]), text)
     found = min(((at, mark) for mark in ("'", '"', "`", "/*") if (at := blank.find(mark)) >= 0), default=(0, "'"))
     if found[1] == "/*":

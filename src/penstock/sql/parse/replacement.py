@@ -1,13 +1,13 @@
-"""Nodes of a tree that are put in the place of others, at a cost that does not grow with the nodes beside them."""
+"""Replacement of tree nodes at a cost that does not grow with the number of siblings."""
 
 from sqlglot import exp
 
 
 def replace_node(node: exp.Expr, other: exp.Expr) -> None:
-    """Put a node in the place of another one.
+    """Replace a node by another one.
 
-    `Expr.replace` numbers all entries of the list that the node stands in, so that to replace each entry of a long list
-    takes the square of its length.
+    `Expr.replace` renumbers all entries of the list that contains the node, so that replacing every entry of a long
+    list takes quadratic time.
     """
     parent, key, index = node.parent, node.arg_key, node.index
     entries = parent.args.get(key) if parent is not None and key is not None else None

@@ -1,4 +1,4 @@
-"""Calls of TUMBLE, HOP, SESSION and CUMULATE, and of the functions for their ends: what they say, and mistakes."""
+"""Parse and check calls of TUMBLE, HOP, SESSION and CUMULATE, and of the functions for their starts and ends."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ UNITS: Final = {
     "DAY": 86_400_000,
     "WEEK": 604_800_000,
 }
-"""The units of a constant length of time, in milliseconds."""
+"""The units of fixed length, in milliseconds."""
 _CALENDAR: Final = frozenset({"MONTH", "QUARTER", "YEAR"})
 _SMALL: Final = frozenset({"MICROSECOND", "NANOSECOND"})
 _NUMBER: Final = re.compile(r"\s*[+-]?\s*\d+(\.\d+)?\s*")
@@ -30,7 +30,7 @@ _NUMBER: Final = re.compile(r"\s*[+-]?\s*\d+(\.\d+)?\s*")
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """`TUMBLE(ts, …)` is the window, and has no part; `TUMBLE_START(ts, …)` is one of its ends."""
+    """A call of a window function. `TUMBLE(ts, …)` is the window and has no part; `TUMBLE_START(ts, …)` has one."""
 
     node: exp.Anonymous
     kind: str
@@ -42,25 +42,25 @@ class WindowCall:
 
     @property
     def spans(self) -> dict[str, exp.Expr]:
-        """The lengths of time by name. A call may have fewer than its kind takes."""
+        """The intervals by name. A call may have fewer than its kind takes."""
         return dict(zip(SPANS[self.kind], self.node.expressions[1:], strict=False))
 
     @property
     def keys(self) -> list[exp.Expr]:
-        """The columns that sessions are kept apart by."""
+        """The columns that separate the sessions."""
         return self.node.expressions[2:] if self.kind == "SESSION" else []
 
     @property
     def lengths(self) -> dict[str, int]:
-        """The lengths of a call without mistakes, in milliseconds."""
+        """The intervals of a call without mistakes, in milliseconds."""
         return {name: found for name, span in self.spans.items() if (found := milliseconds(span)) is not None}
 
     def is_of(self, other: "WindowCall") -> bool:
-        """Whether both speak of one window."""
+        """Whether both calls refer to the same window."""
         return self.kind == other.kind and self.node.expressions == other.node.expressions
 
     def is_same_shape(self, other: "WindowCall") -> bool:
-        """Whether both cut time in the same way."""
+        """Whether both windows divide time in the same way."""
         return self.kind == other.kind and self.lengths == other.lengths
 
 
@@ -82,12 +82,12 @@ def has_windows(tree: exp.Expr) -> bool:
 
 
 def own_calls(select: exp.Select) -> list[WindowCall]:
-    """The calls that stand in this SELECT, not in one inside it."""
+    """Return the calls of this SELECT, without those of nested ones."""
     return [call for call in find_window_calls(select.find_all(exp.Anonymous)) if call.node.parent_select is select]
 
 
 def select_windows(select: exp.Select) -> list[WindowCall]:
-    """The windows that a SELECT makes: what it groups by, or what it says the ends of without grouping."""
+    """Return the windows of a SELECT: in GROUP BY, or without one the windows whose start, end or time it selects."""
     calls = own_calls(select)
     whole = [call for call in calls if call.part is None]
     if whole or select.args.get("group") is not None:
@@ -96,7 +96,7 @@ def select_windows(select: exp.Select) -> list[WindowCall]:
 
 
 def milliseconds(span: exp.Expr) -> int | None:
-    """A constant length of time; None for everything else."""
+    """Return the length of a constant interval; None for everything else."""
     if isinstance(span, exp.Neg):
         inner = milliseconds(span.this)
         return None if inner is None else -inner
@@ -111,13 +111,13 @@ def milliseconds(span: exp.Expr) -> int | None:
 
 
 def last_moment(end: exp.Expr) -> exp.Expr:
-    """The last millisecond before the end of a window, which is its time."""
+    """Build the last millisecond before the end of a window, which is its time."""
     millisecond = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("MILLISECOND"))
     return exp.Sub(this=end.copy(), expression=millisecond)
 
 
 def unit_of(span: exp.Interval) -> str:
-    """The unit; `DAY(3)` says how many digits there are, and is a day."""
+    """Return the unit of an interval. `DAY(3)` gives a number of digits, and the unit is a day."""
     unit = span.unit
     word = unit.name if isinstance(unit, exp.Var) else type(unit).__name__ if isinstance(unit, exp.Func) else ""
     return word.upper().removesuffix("S")
@@ -127,7 +127,7 @@ def unit_of(span: exp.Interval) -> str:
 
 
 def unknown_unit(span: exp.Expr) -> tuple[str, str] | None:
-    """What to say of a length of time in a unit that there is none of, and the way out."""
+    """Return the message and the hint for an interval of an unknown unit; None if the unit is known."""
     if not isinstance(span, exp.Interval) or not isinstance(span.unit, exp.Var):
         return None
     known = {*UNITS, *_CALENDAR, *_SMALL}
@@ -137,7 +137,7 @@ def unknown_unit(span: exp.Expr) -> tuple[str, str] | None:
 
 
 def window_problems(tree: exp.Expr) -> Iterator[Problem]:
-    """Windows that cannot be made. What is said of several ends of one window is said once."""
+    """Report invalid windows. An error in several parts of one window is reported once."""
     seen: set[tuple[int, str]] = set()
     for select in tree.find_all(exp.Select):
         if len(made := select_windows(select)) > 1:
@@ -183,7 +183,7 @@ def _bad_span(call: WindowCall, name: str, span: exp.Expr) -> Problem | None:
 
 
 def _unfit_lengths(call: WindowCall, lengths: Mapping[str, int]) -> Iterator[Problem]:
-    """Lengths that are right by themselves and do not go together."""
+    """Report intervals that are valid on their own but not together."""
     size = lengths.get("SIZE", 0)
     match call.kind:
         case "HOP" if lengths["SLIDE"] > size:
@@ -198,7 +198,7 @@ def _unfit_lengths(call: WindowCall, lengths: Mapping[str, int]) -> Iterator[Pro
 
 
 def _ungrouped_end(call: WindowCall, select: exp.Select, whole: Sequence[WindowCall]) -> Iterator[Problem]:
-    """The end of a window that the SELECT does not group by."""
+    """Report the start, end or time of a window that the SELECT does not group by."""
     if call.part is not None and select.args.get("group") is not None:
         text = f"{call.node.name.upper()} is over a window that the SELECT does not group by"
         same = "give it the arguments of the window in GROUP BY"

@@ -1,6 +1,6 @@
-"""Windows as tables: `TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))` as the subquery that it stands for.
+"""Rewrite windows over tables, `TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))`, as subqueries.
 
-The parser has no room for it, so the words are put another way before it sees them; each keeps its place in the text:
+The parser cannot parse them, so the tokens are rewritten before parsing; each token keeps its offset in the text:
 
     (SELECT *, TUMBLE_START(ts, …) AS window_start, TUMBLE_END(ts, …) AS window_end, … FROM t)
 """
@@ -18,17 +18,17 @@ SPANS: Final[Mapping[str, tuple[str, ...]]] = {
     "SESSION": ("GAP",),
     "CUMULATE": ("STEP", "SIZE", "OFFSET"),
 }
-"""The kinds of windows, and the lengths of time that each takes. An offset may be left out."""
+"""The kinds of windows, and the intervals that each takes. The offset is optional."""
 WINDOW_WORDS: Final = frozenset({*SPANS, "DESCRIPTOR"})
-"""A text without any of these has no window over a table, nor anything that is meant as one."""
+"""The words of windows over tables. A text without any of them has no such window, not even a wrong one."""
 WINDOW_PARTS: Final = frozenset(f"{kind}_{part}" for kind in SPANS for part in ("START", "END", "ROWTIME", "PROCTIME"))
-"""The functions that give the ends and times of windows."""
+"""The functions that return the start, end and time of a window."""
 WINDOW_COLUMNS: Final = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
-"""The columns that a window adds to its table, and the ends of the functions that give them."""
+"""The columns that a window adds to its table, and the suffixes of the functions that return them."""
 
 
 class BadWindowTableError(Exception):
-    """A window over a table that is not written as it must be."""
+    """A window over a table with a wrong syntax."""
 
     def __init__(self, message: str, offset: int, hint: str, code: str = "window-invalid") -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class BadWindowTableError(Exception):
 
 
 def expand_window_tables(tokens: list[Token]) -> list[Token]:
-    """The words of a text with windows over tables put as subqueries."""
+    """Rewrite the windows over tables in a text as subqueries."""
     found: list[Token] = []
     at = 0
     while at < len(tokens):
@@ -56,7 +56,7 @@ def expand_window_tables(tokens: list[Token]) -> list[Token]:
 
 
 def _refuse_unknown_window(tokens: Sequence[Token], at: int) -> None:
-    """A call with DESCRIPTOR is meant as a window over a table: its name may be wrong, or `TABLE` be left out."""
+    """Refuse a call with DESCRIPTOR that is not a window over a table: a wrong name, or a missing `TABLE`."""
     if not _is_token(tokens, at + 1, TokenType.L_PAREN) or not any(
         tokens[before].token_type in _BEFORE_TABLES for before in (at - 1, at - 3) if before >= 0
     ):
@@ -76,7 +76,7 @@ _BEFORE_TABLES: Final = frozenset({TokenType.FROM, TokenType.JOIN, TokenType.COM
 
 
 def _is_window_table(tokens: Sequence[Token], at: int, *, wrapped: bool) -> bool:
-    """Whether a window is called here over a table, and not over a column."""
+    """Whether a window function is called over a table, and not over a column."""
     if (
         at + 2 >= len(tokens)
         or tokens[at].text.upper() not in SPANS
@@ -108,7 +108,7 @@ def _window_subquery(name: Token, inside: Sequence[Token]) -> list[Token]:
 
 
 def _bind_arguments(kind: str, name: Token, inside: Sequence[Token]) -> dict[str, Sequence[Token]]:
-    """What is given for each argument, named or by place."""
+    """Return the tokens of each argument, named or by position."""
     order = ("DATA", "TIMECOL", *SPANS[kind])
     hint = f"write {kind}({_EXAMPLES[kind]})"
     given: dict[str, Sequence[Token]] = {}
@@ -141,7 +141,7 @@ _EXAMPLES: Final[Mapping[str, str]] = {
 
 
 def _parse_table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[Token]]]:
-    """What is read, and the columns that it is parted by. Whatever else it is, the parser will say."""
+    """Return the table of a window and its partition columns. Other errors are left to the parser."""
     hint, start = "write `TABLE name`, or a SELECT in brackets", data[0].start
     if data[0].token_type == TokenType.TABLE:
         data = data[1:]
@@ -160,7 +160,7 @@ def _parse_table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[
 
 
 def _descriptor_column(time: Sequence[Token]) -> Sequence[Token]:
-    """The column in `DESCRIPTOR(ts)`."""
+    """Return the column in `DESCRIPTOR(ts)`."""
     if len(time) < 4 or time[0].text.upper() != "DESCRIPTOR" or time[1].token_type != TokenType.L_PAREN:
         raise BadWindowTableError("a window names its time", time[0].start, "write DESCRIPTOR(column)")
     inside = time[2 : _closing_index(time, 1)]
@@ -170,7 +170,7 @@ def _descriptor_column(time: Sequence[Token]) -> Sequence[Token]:
 
 
 def _merge_key_arguments(arguments: list[Sequence[Token]]) -> list[Sequence[Token]]:
-    """`PARTITION BY a, b` is part of one argument, up to the next that is named or is a DESCRIPTOR."""
+    """Merge the keys of `PARTITION BY a, b` into one argument, up to the next named argument or DESCRIPTOR."""
     joined: list[Sequence[Token]] = []
     parted = False
     for argument in arguments:
@@ -187,7 +187,7 @@ def _merge_key_arguments(arguments: list[Sequence[Token]]) -> list[Sequence[Toke
 
 
 def _split_arguments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
-    """The words between the commas that stand in no brackets."""
+    """Split tokens at the commas outside of brackets."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -207,7 +207,7 @@ def _bracket_depth(tokens: Sequence[Token], end: int) -> int:
 
 
 def _closing_index(tokens: Sequence[Token], opened: int) -> int:
-    """Where the bracket closes that opens here."""
+    """Return the index of the bracket that closes the one at `opened`."""
     depth = 0
     for at in range(opened, len(tokens)):
         depth += _STEPS.get(tokens[at].token_type, 0)
@@ -217,7 +217,7 @@ def _closing_index(tokens: Sequence[Token], opened: int) -> int:
 
 
 def _skip_closing(tokens: Sequence[Token], at: int, opened: Token) -> int:
-    """The place after a bracket that must close here."""
+    """Return the index after a bracket that must close here."""
     if not _is_token(tokens, at, TokenType.R_PAREN):
         raise _unclosed_error(opened)
     return at + 1

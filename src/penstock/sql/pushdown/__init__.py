@@ -1,1 +1,1 @@
-"""What the readers of a source need of it."""
+"""The columns and rows that the readers of a source need."""

@@ -1,4 +1,4 @@
-"""A column of the rows that a query reads, which its own rows carry too."""
+"""Carry a column of a query's input through to its output."""
 
 from typing import Final
 
@@ -15,10 +15,10 @@ _MAKE_ROWS: Final = ("INLINE_OUTER", "STACK", "JSON_TUPLE")
 
 
 def append_column(sql: str, column: str) -> str | None:
-    """The query, in Spark SQL, with one more column of its only table behind its own.
+    """Append a column of the query's only table to its outputs, in Spark SQL.
 
-    None unless each of its rows is made of one row of that table, no two of the same, and of the same ones every time.
-    Functions that nobody knows may still be of many.
+    Return None unless each output row is made of exactly one row of that table, no two output rows of the same one, and
+    the same ones in every run. Unknown functions are not excluded, although they may aggregate rows.
     """
     try:
         tree = parse_one(sql, read=SPARK)
@@ -28,7 +28,7 @@ def append_column(sql: str, column: str) -> str | None:
 
 
 def _append_to_query(query: object, column: str, named: dict[str, object]) -> bool:
-    """Add the column to a query, and to those that it reads from; `named` are those that nobody has read from yet."""
+    """Append the column to a query and to the queries that it reads. `named` are the CTEs that are not read yet."""
     if not isinstance(query, exp.Select) or any(query.args.get(part) for part in _MORE):
         return False
     own = [*query.expressions, *filter(None, (query.args.get("where"),))]
@@ -49,6 +49,6 @@ def _append_to_query(query: object, column: str, named: dict[str, object]) -> bo
 
 
 def _is_unpredictable(part: exp.Expr) -> bool:
-    """Whether what a row is made of cannot be told from its SQL."""
+    """Whether a node makes it impossible to tell from the SQL which input row an output row is made of."""
     makes_rows = isinstance(part, exp.Anonymous) and part.name.upper() in _MAKE_ROWS
     return isinstance(part, _OF_MANY) or makes_rows or is_nondeterministic(part)

@@ -1,4 +1,4 @@
-"""Which names a query can mean at all."""
+"""The names that queries can refer to."""
 
 from collections.abc import Collection, Iterable
 
@@ -9,9 +9,9 @@ from penstock.sql.parse.dialects import SPARK
 
 
 def referenced_names(queries: Iterable[str]) -> frozenset[str] | None:
-    """Every name of a column, or of a part of one, in these queries of Spark SQL, in lower case.
+    """Return every name of a column, or of a part of one, in these Spark SQL queries, in lower case.
 
-    None if they may mean others that they do not name, or cannot be read back.
+    Return None if the queries may refer to unnamed columns, or cannot be parsed.
     """
     names: set[str] = set()
     for sql in queries:
@@ -26,7 +26,7 @@ def referenced_names(queries: Iterable[str]) -> frozenset[str] | None:
 
 
 def restrict_condition(condition: str, names: Collection[str]) -> str | None:
-    """What of a condition in Spark SQL is asked of these columns alone; None if nothing is."""
+    """Return the part of a condition in Spark SQL that uses only these columns; None if there is none."""
     whole = parse_one(condition, read=SPARK)
     parts = [
         part

@@ -1,4 +1,4 @@
-"""Which rows of a stream somebody reads."""
+"""The rows of a stream that its readers need."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -26,11 +26,11 @@ _SURE: Final = (
     exp.Upper,
     exp.Coalesce,
 )
-"""Of these, a row meets a condition always or never: whoever asks, and however often."""
+"""Nodes with a deterministic result: a condition of them gives the same result whenever it is evaluated."""
 
 
 def shared_condition(view: str, queries: Iterable[str]) -> str | None:
-    """What rows of a view meet if one of these queries, in Spark SQL, wants them; None if all may be wanted."""
+    """Return the condition, in Spark SQL, of the rows that these queries need from a view; None if they need all."""
     conditions: list[exp.Expr] = []
     for sql in queries:
         try:
@@ -48,7 +48,7 @@ def shared_condition(view: str, queries: Iterable[str]) -> str | None:
 
 
 def _condition(tree: exp.Expr, table: exp.Table) -> exp.Expr | None:
-    """What a query asks of every row of its only table."""
+    """Return the WHERE condition of a query over a single table; None if it has no deterministic one."""
     source, where = tree.args.get("from_"), tree.args.get("where")
     plain = isinstance(tree, exp.Select) and source is not None and source.this is table and not tree.args.get("joins")
     if not plain or where is None or not all(isinstance(part, _SURE) for part in where.this.walk()):

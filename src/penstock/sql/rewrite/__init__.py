@@ -1,1 +1,1 @@
-"""From a tree of Flink or pipeline SQL to Spark SQL."""
+"""The translation of Flink SQL and pipeline SQL to Spark SQL."""

@@ -1,4 +1,4 @@
-"""Event time that a view computes: its expression is moved to the input, where Spark watches event time."""
+"""Event time that a view computes: its expression moves to the input, where Spark tracks event time."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,26 +9,26 @@ from penstock.sql.parse.query import Query
 from penstock.sql.rewrite.translate import spark_text
 
 COMPUTED_TIME: Final = "_event_time"
-"""The column of an input that has the event time that a view computes from it."""
+"""The input column with the event time that a view computes from the input."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedTime:
-    """How an input's event time is computed, and which of its rows have one, in Spark SQL over its columns."""
+    """The expression of an input's event time in Spark SQL, and the condition of the rows that have one."""
 
     made_of: str
     where: str | None
 
 
 def has_computed_time(query: Query, column: str) -> bool:
-    """Whether a query makes a column from single rows of one input."""
+    """Whether a query computes a column from single rows of one input."""
     return isinstance(query.tree, exp.Select) and _projection(query.tree, column) is not None
 
 
 def move_time(tree: exp.Query, column: str) -> ComputedTime | None:
-    """Let a query read the column from its input, and say how it is computed there.
+    """Make a query read the column from its input, and return the expression that computes it there.
 
-    None if the column is not made from single rows of one input; the tree then stays as it is.
+    Return None if the column is not computed from single rows of one input; the tree is then unchanged.
     """
     found = _projection(tree, column) if isinstance(tree, exp.Select) else None
     if found is None:
@@ -56,7 +56,7 @@ def _projection(tree: exp.Select, column: str) -> exp.Expr | None:
 
 
 def _render_sql(made: exp.Expr, alias: str) -> str:
-    """An expression in Spark SQL, its columns as they are called in the input itself."""
+    """Render an expression as Spark SQL, with the column names of the input itself."""
     root = exp.Select(expressions=[exp.alias_(made.copy(), COMPUTED_TIME, quoted=True)])
     for column in list(root.find_all(exp.Column)):
         first, *rest = column.parts

@@ -1,4 +1,4 @@
-"""DISTINCT in the aggregates of windows, which Spark refuses in a stream: as functions over the set of values."""
+"""Replace DISTINCT in windowed aggregates, which Spark refuses in a stream, by functions over the set of values."""
 
 from typing import Final
 
@@ -13,23 +13,23 @@ _SET: Final = "COLLECT_SET"
 
 
 _LISTS: Final = ("COLLECT", "COLLECT_LIST")
-"""Lists of values, as they are written and as they are translated."""
+"""Functions that collect lists, as written and as translated."""
 
 
 def distinct_aggregates(select: exp.Select) -> list[exp.Expr]:
-    """The aggregates over distinct values that stand in this SELECT."""
+    """Return the aggregates over distinct values in this SELECT, without those in nested ones."""
     found = (a for a in select.find_all(exp.AggFunc, exp.Anonymous) if _distinct_values(a))
     return [a for a in found if a.parent_select is select]
 
 
 def _distinct_values(aggregate: exp.Expr) -> list[exp.Expr]:
-    """What it takes each value of once."""
+    """Return the arguments of DISTINCT in an aggregate."""
     given = aggregate.expressions[:1] if isinstance(aggregate, exp.Anonymous) else [aggregate.this]
     return [value for argument in given if isinstance(argument, exp.Distinct) for value in argument.expressions]
 
 
 def can_expand_distinct(aggregate: exp.Expr) -> bool:
-    """Whether there is a way to say it. A sum must be of a type that can be seen."""
+    """Whether an aggregate can be rewritten. A sum needs a type that is visible in the SQL."""
     match aggregate:
         case exp.Count() | exp.Min() | exp.Max() | exp.GroupConcat() | exp.ArrayAgg():
             return True
@@ -57,7 +57,7 @@ def expand_distinct(select: exp.Select) -> None:
 
 
 def _combine_values(values: list[exp.Expr]) -> exp.Expr:
-    """One value, or several as one: nothing if one of them is nothing."""
+    """Combine several values into a struct; null if one of them is null. A single value stays as it is."""
     if len(values) == 1:
         return values[0].copy()
     nothing = exp.or_(*(value.copy().is_(exp.null()) for value in values))
@@ -80,7 +80,7 @@ def _aggregate_set(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
 
 
 def _sum_values(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
-    """The sum or the mean of values; nothing if there are none."""
+    """Build the sum or the average of a set of values; null if the set is empty."""
     kind = _sum_type(aggregate)
     assert kind is not None
     zero = exp.cast(exp.Literal.number(0), kind.copy())
@@ -98,7 +98,7 @@ def _sum_values(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
 
 
 def _sum_type(aggregate: exp.Expr) -> exp.DataType | None:
-    """The type that Spark sums values of a CAST in."""
+    """Return the type in which Spark sums the values of a CAST; None for other values."""
     values = _distinct_values(aggregate)
     kind = values[0].to if len(values) == 1 and isinstance(values[0], exp.Cast) else None
     if kind is None:

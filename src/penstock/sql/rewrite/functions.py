@@ -1,7 +1,7 @@
-"""Functions and operators said as Spark says them, so that the results are those of the dialect they are written in.
+"""Rewrite functions and operators so that Spark gives the results of the query's dialect.
 
-One pass finds the nodes that have a rule, by class or by the name of the function; they are replaced from the inside
-outwards, so that no rule sees what another one made.
+One pass finds the nodes that have a rule, by class or by function name. They are replaced from the inside outwards, so
+that no rule sees the result of another one.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,21 +20,21 @@ from penstock.sql.rewrite.pipeline_calls import PIPELINE_CALLS, PIPELINE_OPERATO
 from penstock.sql.rewrite.templates import call, fill_template, wrap_operand
 
 Rewrite = Callable[[exp.Expr], exp.Expr | None]
-"""What stands for a node in Spark; None where the node itself does."""
+"""A function that returns the replacement of a node; None if the node stays."""
 
 
 def rewrite_flink_functions(tree: exp.Query) -> exp.Query:
-    """Every function that Spark lacks or understands otherwise becomes an expression with Flink's result."""
+    """Replace every function that Spark lacks or interprets differently by an expression with Flink's result."""
     return _apply_rules(tree, lambda node: _rule_for(node, TABLE, _BY_NAME, OPERATORS))
 
 
 def rewrite_pipeline_functions(tree: exp.Query) -> exp.Query:
-    """The same for the functions and operators of pipelines."""
+    """Replace the functions and operators of pipelines that Spark lacks or interprets differently."""
     return _apply_rules(tree, pipeline_rule)
 
 
 def pipeline_rule(node: exp.Expr) -> Rewrite | None:
-    """What is done with a node of a pipeline's SQL, if anything is."""
+    """Return the rewrite of a node of a pipeline's SQL; None if it stays unchanged."""
     return _rule_for(node, PIPELINE_TABLE, PIPELINE_CALLS, PIPELINE_OPERATORS)
 
 
@@ -69,7 +69,7 @@ def _apply_template(function: Function, node: exp.Expr) -> exp.Expr | None:
 
 
 def _rewrite_elt(node: exp.Expr) -> exp.Expr:
-    """ELT: none where there is none."""
+    """Rewrite ELT. An index without a value gives null."""
     index, *choices = node.expressions
     place = exp.Sub(this=wrap_operand(index.copy()), expression=exp.Literal.number(1))
     return call("GET", call("ARRAY", *(c.copy() for c in choices)), place)
@@ -80,7 +80,7 @@ def _rename_call(name: str) -> Rewrite:
 
 
 def _local_time(node: exp.Expr) -> exp.Expr | None:
-    """TO_TIMESTAMP_LTZ of seconds, of milliseconds, or of a text in a format."""
+    """Rewrite TO_TIMESTAMP_LTZ of seconds, of milliseconds, or of a string with a format."""
     if len(node.expressions) != 2:
         return None
     value, how = node.expressions
@@ -98,7 +98,7 @@ def _local_time(node: exp.Expr) -> exp.Expr | None:
 
 
 def _rewrite_truncate(node: exp.Expr) -> exp.Expr:
-    """TRUNCATE towards zero. Spark gives a decimal, which is led back to the type of the number."""
+    """Rewrite TRUNCATE, which rounds towards zero. Spark returns a decimal, which is cast back to the number's type."""
     number = node.expressions[0]
     digits: exp.Expr = node.expressions[1] if len(node.expressions) > 1 else exp.Literal.number(0)
     written = isinstance(digits.this if isinstance(digits, exp.Neg) else digits, exp.Literal)
@@ -111,11 +111,11 @@ def _rewrite_truncate(node: exp.Expr) -> exp.Expr:
 
 
 _SHIFTED: Final = "SIGN(_1) * FLOOR(ABS(_1) * POWER(10, _2)) / POWER(10, _2)"
-"""For digits that are known only when the query runs."""
+"""The template for a number of digits that is known only when the query runs."""
 
 
 def _rewrite_array_sort(node: exp.Expr) -> exp.Expr:
-    """ARRAY_SORT, which puts nulls first when it goes upwards; the places of nulls can be chosen."""
+    """Rewrite ARRAY_SORT, which puts nulls first in ascending order. The position of nulls is an argument."""
     array, *choices = node.expressions
     if len(choices) < 2 and all(isinstance(choice, exp.Boolean) for choice in choices):
         return call("SORT_ARRAY", *(a.copy() for a in node.expressions))
@@ -130,7 +130,7 @@ def _rewrite_array_sort(node: exp.Expr) -> exp.Expr:
 
 
 def _rewrite_map_union(node: exp.Expr) -> exp.Expr:
-    """MAP_UNION: of two values for one key, the later one."""
+    """Rewrite MAP_UNION. Of two values for one key the later one wins."""
     made: exp.Expr = node.expressions[0].copy()
     for other in node.expressions[1:]:
         kept = "MAP_FILTER(_1, (k, v) -> NOT ARRAY_CONTAINS(MAP_KEYS(_2), k))"

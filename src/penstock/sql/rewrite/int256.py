@@ -1,4 +1,4 @@
-"""Rewrites Spark SQL over 256-bit numbers: bytes inside expressions, structs wherever a value leaves one."""
+"""Rewrite Spark SQL over 256-bit numbers: bytes inside expressions, structs wherever a value leaves one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -47,7 +47,7 @@ _COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Seq
     (exp.Is, ("this",)),
     (COMPARISONS, ("this", "expression")),
 )
-"""Nodes that compare their operands, and where these are."""
+"""Nodes that compare operands, and the arguments that hold these."""
 _MADE: Final = (
     *ARITHMETIC, *CHOICES, *ENDS, exp.Paren, exp.Neg, exp.Abs, exp.Cast, exp.Anonymous, exp.Case, exp.If, exp.Filter,
 )  # fmt: skip
@@ -56,7 +56,7 @@ _MADE: Final = (
 
 @lru_cache(maxsize=512)
 def rewrite_int256(sql: str, inputs: tuple[tuple[str, Columns], ...]) -> str:
-    """Rewrite a query over these tables. Raises PlanRefused where it uses 256-bit numbers wrongly."""
+    """Rewrite a query over these tables. Raise PlanRefused where it uses 256-bit numbers wrongly."""
     tree = parse_one(sql, read=SPARK)
     assert isinstance(tree, exp.Query)
     for node in [node for node in tree.find_all(exp.Anonymous) if node.name.lower() == DIVIDE]:
@@ -78,7 +78,7 @@ def rewrite_int256_condition(condition: str, columns: Columns) -> str:
 
 
 def _int256_kinds(tree: exp.Query, inputs: tuple[tuple[str, Columns], ...]) -> dict[int, Int256Type]:
-    """Number the nodes of a tree, and find the types of those that are 256-bit numbers."""
+    """Number the nodes of a tree, and return the types of those that are 256-bit numbers."""
     for number, node in enumerate(tree.walk()):
         node.meta[_NUMBER] = number
     known: dict[str, object] = {
@@ -99,7 +99,7 @@ def _int256_kinds(tree: exp.Query, inputs: tuple[tuple[str, Columns], ...]) -> d
 
 
 class _Int256Rewriter:
-    """Rewrites a tree whose 256-bit numbers are known."""
+    """Rewrite a tree whose 256-bit numbers are known."""
 
     def __init__(self, kinds: Mapping[int, Int256Type]) -> None:
         self._kinds = kinds
@@ -108,7 +108,7 @@ class _Int256Rewriter:
         return self._kinds.get(node.meta.get(_NUMBER, -1)) if isinstance(node, exp.Expr) else None
 
     def value(self, node: exp.Expr) -> exp.Expr:
-        """A node as others read it: a 256-bit number is a struct."""
+        """Rewrite a node for readers of its value: a 256-bit number is a struct."""
         kind = self.kind(node)
         take_mark(node)
         if kind is not None and isinstance(node, _MADE):
@@ -130,13 +130,13 @@ class _Int256Rewriter:
         return node
 
     def _compared_places(self, node: exp.Expr) -> tuple[Sequence[str], Int256Type] | None:
-        """The arguments of a node that are compared, and the type they are compared as, if one is a 256-bit number."""
+        """Return the compared arguments of a node and their common type; None without a 256-bit number among them."""
         places = next((places for cls, places in _COMPARED if isinstance(node, cls)), ())
         kind = self._kind_among([operand for place in places for operand in _as_list(node.args.get(place))])
         return None if kind is None else (places, kind)
 
     def _kind_among(self, operands: Iterable[object]) -> Int256Type | None:
-        """The type that operands are compared as: a decimal, if one of them is."""
+        """Return the type in which operands are compared: a decimal if one of them is a decimal."""
         kinds = [kind for operand in operands if (kind := self.kind(operand)) is not None]
         return next(filter(is_decimal, kinds), kinds[0] if kinds else None)
 
@@ -148,7 +148,7 @@ class _Int256Rewriter:
             node.set(place, self.raw(given, kind))
 
     def raw(self, node: exp.Expr, kind: Int256Type) -> exp.Expr:
-        """A node as the bytes of a 256-bit number of this type."""
+        """Rewrite a node as the bytes of a 256-bit number of this type."""
         own = self.kind(node)
         if own is None or isinstance(node, exp.Literal):
             return self._coerce_value(node, kind)
@@ -194,7 +194,7 @@ class _Int256Rewriter:
         return _field(self.value(node), kind)
 
     def _rewrite_case(self, node: exp.Case, kind: Int256Type | None) -> exp.Expr:
-        """A CASE; as bytes if its result is a 256-bit number of this type."""
+        """Rewrite a CASE. If its result is a 256-bit number of this type, it becomes bytes."""
         compared = None
         if node.this is not None:
             compared = self._kind_among([node.this, *(branch.this for branch in node.args["ifs"])])
@@ -210,7 +210,7 @@ class _Int256Rewriter:
         return self.value(node) if kind is None else self.raw(node, kind)
 
     def _coerce_value(self, node: exp.Expr, kind: Int256Type) -> exp.Expr:
-        """Another value as the bytes of a 256-bit number. Literals are converted here, everything else by Spark."""
+        """Convert a value to the bytes of a 256-bit number. Literals are converted here, other values by Spark."""
         if is_decimal(kind) and (written := decimal_literal(node)) is not None:
             return exp.HexString(this=decimal_bytes(written), is_integer=False)
         number = None if is_decimal(kind) else int_literal(node)
@@ -221,7 +221,7 @@ class _Int256Rewriter:
         return call(conversion_function(kind), self.value(node))
 
     def _convert_value(self, node: exp.Expr, kind: Int256Type) -> exp.Expr:
-        """Any value as the bytes of a 256-bit number of this type."""
+        """Convert any value to the bytes of a 256-bit number of this type."""
         own = self.kind(node)
         if is_decimal(kind):
             return call("penstock_dec_cast", self.raw(node, kind), *map(exp.Literal.number, decimal_sizes(kind)))
@@ -234,7 +234,7 @@ class _Int256Rewriter:
         return call(f"penstock_{FIELDS[own]}_as_{FIELDS[kind]}", self.raw(node, own))
 
     def _called(self, node: exp.Anonymous) -> exp.Expr:
-        """A function over 256-bit numbers. It fails over null, and its result is bytes if that is a 256-bit number."""
+        """Rewrite a function over 256-bit numbers. It fails on null. A 256-bit result is bytes."""
         name = node.name.lower()
         kind = TAKES[name][1]
         match name:
@@ -255,7 +255,7 @@ class _Int256Rewriter:
         return exp.Coalesce(this=found, expressions=[call("RAISE_ERROR", said)])
 
     def _rewrite_cast(self, node: exp.Cast, own: Int256Type) -> exp.Expr:
-        """A 256-bit number cast to another type, by way of text. A value that does not fit is an error."""
+        """Rewrite a cast of a 256-bit number to another type, by way of text. A value that does not fit fails."""
         text = _text_call(self.raw(node.this, own), own)
         if node.to.this in exp.DataType.TEXT_TYPES:
             return text
@@ -269,7 +269,7 @@ def _as_list(value: object) -> list[object]:
 
 
 def _scale(kind: Int256Type) -> tuple[exp.Expr, ...]:
-    """The scale of a decimal as an argument; integers have none."""
+    """Return the scale of a decimal as an argument; integers have none."""
     return (exp.Literal.number(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
 
 

@@ -1,7 +1,7 @@
 """Expressions of GROUP BY that a query uses again after grouping.
 
-Spark finds a group's value only by the expression in GROUP BY. A 256-bit number is grouped as a struct and computed
-with as bytes, so the bytes must be taken out of that struct after GROUP BY.
+Spark finds a group's value only by the expression in GROUP BY. A 256-bit number is grouped as a struct but computed as
+bytes, so the bytes must be taken out of that struct after GROUP BY.
 """
 
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ def mark_group_values(tree: exp.Query) -> None:
 
 
 def take_mark(node: exp.Expr) -> bool:
-    """Remove the mark of a node: whether it had one."""
+    """Remove the mark of a node. Return whether it had one."""
     return bool(node.meta.pop(_GROUPED, False))
 
 
 def _grouped(select: exp.Select, group: exp.Group) -> Iterator[exp.Expr]:
-    """The grouping keys. A number or an alias is replaced by its output."""
+    """Return the grouping keys. A number or an alias is replaced by its output."""
     outputs = {e.alias.casefold(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
     for entry in group.expressions:
         if isinstance(entry, exp.Literal) and not entry.is_string and 0 < int(entry.this) <= len(select.expressions):
@@ -41,7 +41,7 @@ def _grouped(select: exp.Select, group: exp.Group) -> Iterator[exp.Expr]:
 
 
 def _used_again(select: exp.Select) -> Iterator[exp.Expr]:
-    """The expressions after GROUP BY, without arguments of aggregates and subqueries."""
+    """Return the expressions after GROUP BY, without the arguments of aggregates and without subqueries."""
     for place in _BEHIND:
         given = select.args.get(place)
         for root in given if isinstance(given, list) else [given] if given is not None else []:
@@ -49,7 +49,7 @@ def _used_again(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _text(select: exp.Select, node: exp.Expr) -> str:
-    """An expression as text to compare, without names of tables where there is only one table."""
+    """Render an expression for comparison, without table names if there is only one table."""
     plain = node.unnest().copy() if isinstance(node, exp.Paren) else node.copy()
     for column in plain.find_all(exp.Column) if not select.args.get("joins") else ():
         column.set("table", None)

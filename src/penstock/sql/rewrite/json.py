@@ -1,6 +1,6 @@
-"""Flink's functions over JSON, said with Spark's `get_json_object`, `to_json` and variants.
+"""Rewrite Flink's JSON functions with Spark's `get_json_object`, `to_json` and variants.
 
-A path is text that Spark knows: `lax` and `strict` are taken off it, names in quotes are written with single ones.
+A path is translated to Spark's syntax: `lax` and `strict` are removed, and quoted names get single quotes.
 """
 
 import re
@@ -19,14 +19,14 @@ _TEXT: Final = "GET_JSON_OBJECT(_1, _2)"
 _VALUE: Final = "TRY_VARIANT_GET(TRY_PARSE_JSON(_1), _2, 'variant')"
 _NESTED: Final = f"LEFT({_TEXT}, 1) IN ('{{', '[') AND NOT SCHEMA_OF_VARIANT({_VALUE}) <=> 'STRING'"
 _NESTED_ANYWHERE: Final = f"LEFT({_TEXT}, 1) IN ('{{', '[')"
-"""For a path with `*`, which variants do not know; a text that begins with a bracket is taken for an array."""
+"""The test for a path with `*`, which variants do not support. A text that begins with a bracket counts as an array."""
 _SCALAR: Final = f"IF({_NESTED}, NULL, {_TEXT})"
 _QUERY: Final = f"IF({_NESTED}, {_TEXT}, NULL)"
 _THERE: Final = f"NOT {_VALUE} IS NULL"
 
 
 def _parse_path(path: exp.Expr) -> tuple[exp.Expr, bool]:
-    """A path as Spark writes it, and whether one that leads nowhere is no mistake."""
+    """Translate a path to Spark's syntax. Also return whether it is lax, so that a missing value is not an error."""
     if not isinstance(path, exp.Literal):
         return path, False
     mode = _MODE.match(path.name)
@@ -36,12 +36,12 @@ def _parse_path(path: exp.Expr) -> tuple[exp.Expr, bool]:
 
 
 def _rewrite_json_value(node: exp.Expr) -> exp.Expr | None:
-    """JSON_VALUE: a scalar as text, or as the type after RETURNING."""
+    """Rewrite JSON_VALUE: a scalar as a string, or as the type after RETURNING."""
     return _extract_path(node, _SCALAR)
 
 
 def _rewrite_json_query(node: exp.Expr) -> exp.Expr | None:
-    """JSON_QUERY: an object or an array; other values only in a wrapper."""
+    """Rewrite JSON_QUERY: an object or an array. Other values are returned only with a wrapper."""
     match wrapper := named_argument(node, "WRAPPER"):
         case exp.Literal() if wrapper.name == "CONDITIONAL":
             whole = f"IF({_NESTED}, {_TEXT}, CONCAT('[', TO_JSON({_VALUE}), ']'))"
@@ -76,7 +76,7 @@ def _extract_path(node: exp.Expr, template: str) -> exp.Expr | None:
 
 
 def _evaluate_once(template: str, document: exp.Expr, path: exp.Expr) -> exp.Expr:
-    """A template that names the document more than once. One that has to be made is made once."""
+    """Fill a template that uses the document several times. A computed document is evaluated only once."""
     if isinstance(document, exp.Column | exp.Literal):
         return fill_template(template, document, path)
     inner = template.replace("_1", "d")
@@ -92,7 +92,7 @@ def _cast_text(text: exp.Expr, kind: exp.DataType) -> exp.Expr:
 
 
 def _fallback_value(node: exp.Expr, event: str) -> exp.Expr | None:
-    """What is given on an event; None if it is null."""
+    """Return the value for an event; None if it is null."""
     match found := named_argument(node, event):
         case None | exp.Null():
             return None
@@ -109,7 +109,7 @@ def _cast_fallback(value: exp.Expr, kind: exp.DataType) -> exp.Expr:
 
 
 def _rewrite_json_exists(node: exp.Expr) -> exp.Expr | None:
-    """JSON_EXISTS. A path that leads nowhere is a mistake, unless the path is lax."""
+    """Rewrite JSON_EXISTS. A path without a value is an error, unless the path is lax."""
     if len(node.expressions) < 2:
         return None
     document = node.expressions[0]
@@ -132,7 +132,7 @@ def _rewrite_json_exists(node: exp.Expr) -> exp.Expr | None:
 
 
 def json_test(node: exp.Expr) -> exp.Expr | None:
-    """`s IS JSON`, with or without the kind of JSON."""
+    """Rewrite `s IS JSON`, with or without the kind of JSON."""
     test = node.expression
     if not isinstance(test, exp.JSON):
         return None
@@ -142,11 +142,11 @@ def json_test(node: exp.Expr) -> exp.Expr | None:
     return fill_template(f"IF(_1 IS NULL, NULL, NOT TRY_PARSE_JSON(_1) IS NULL{sort})", node.this)
 
 
-# Making JSON
+# Construction of JSON
 
 
 def json_object(node: exp.Expr) -> exp.Expr:
-    """JSON_OBJECT: a struct whose nulls are written, unless they are to be absent."""
+    """Rewrite JSON_OBJECT as a struct. Its nulls are written unless ABSENT ON NULL is given."""
     pairs = [p for p in node.expressions if isinstance(p, exp.JSONKeyValue)]
     parts = [part for p in pairs for part in (p.this.copy(), _embed_json(p.expression.copy()))]
     struct = call("NAMED_STRUCT", *parts)
@@ -160,7 +160,7 @@ def _null_fields_option() -> exp.Expr:
 
 
 def _embed_json(value: exp.Expr) -> exp.Expr:
-    """What was made by another function for JSON is put in as JSON, not as text."""
+    """Embed the result of another JSON function as JSON, and not as a string."""
     made_here = isinstance(value, exp.Anonymous) and value.name.upper() == "TO_JSON"
     if not made_here:
         return value
@@ -169,7 +169,7 @@ def _embed_json(value: exp.Expr) -> exp.Expr:
 
 
 def json_array(node: exp.Expr) -> exp.Expr:
-    """JSON_ARRAY: nulls are left out, unless they are asked for."""
+    """Rewrite JSON_ARRAY. Nulls are omitted unless NULL ON NULL is given."""
     values = [v for v in node.expressions if not isinstance(v, exp.Kwarg)]
     parts = [_as_variant(_embed_json(v.copy())) for v in values]
     array: exp.Expr = call("ARRAY", *parts)
@@ -184,7 +184,7 @@ def _as_variant(value: exp.Expr) -> exp.Expr:
 
 
 def _rewrite_json_arrayagg(node: exp.Expr) -> exp.Expr:
-    """JSON_ARRAYAGG; nulls are kept in a struct around each value if they are asked for."""
+    """Rewrite JSON_ARRAYAGG. Nulls, if requested, are kept in a struct around each value."""
     wanted = isinstance(named_argument(node, "NULLS"), exp.Null)
     value = node.expressions[0]
     if not wanted:

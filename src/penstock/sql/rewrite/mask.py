@@ -1,4 +1,4 @@
-"""Masks: the outputs of a query covered before anybody sees them."""
+"""Mask the outputs of a query."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ _WRAPPED: Final = "_unmasked"
 
 @dataclass(frozen=True, slots=True)
 class ColumnMask:
-    """How one output is covered.
+    """The mask of one output.
 
-    A salt that refers to a variable, and the key of a token, are no part of the SQL: they are parameters of it.
+    A salt that refers to a variable, and the key of a token, are not part of the SQL text: they are its parameters.
     """
 
     column: str
@@ -38,14 +38,14 @@ class ColumnMask:
 
 @dataclass(frozen=True, slots=True)
 class MaskParameter:
-    """What a parameter of the SQL is to be: a text with `${NAME}` in it, or half of the key in a variable, for HMAC."""
+    """The source of a SQL parameter: a text with `${NAME}` in it, or the inner or outer HMAC key from a variable."""
 
     kind: Literal["text", "hmac_inner", "hmac_outer"]
     of: str
 
 
 def mask_parameters(masks: Sequence[ColumnMask]) -> dict[str, MaskParameter]:
-    """The parameters of a masked query, by name."""
+    """Return the parameters of a masked query, by name."""
     found: dict[str, MaskParameter] = {}
     for mask in masks:
         if mask.policy == "hash" and mask.salt is not None and "${" in mask.salt:
@@ -61,7 +61,7 @@ def _salt_name(salt: str) -> str:
 
 
 def masked_columns(columns: Columns, masks: Sequence[ColumnMask]) -> Columns:
-    """The columns of a query after its masks: what is covered is text, or of its own type if it is nothing."""
+    """Return the columns of a query after masking: a masked column is a STRING; with `null` it keeps its type."""
     by_name = _masks_by_name(masks)
     return tuple(
         Column(c.name, c.type if (m := by_name.get(c.name.casefold())) is None or m.policy == "null" else "STRING")
@@ -70,9 +70,9 @@ def masked_columns(columns: Columns, masks: Sequence[ColumnMask]) -> Columns:
 
 
 def mask_query(query: Query, columns: Columns | None, masks: Sequence[ColumnMask]) -> Query:
-    """The query with its outputs covered, by a SELECT around it: how the outputs are made does not matter then.
+    """Mask the outputs of a query in a SELECT around it, so that masks are independent of how outputs are computed.
 
-    Where the columns are not known, those that are covered go to the end.
+    If the columns are not known, the masked ones are moved to the end.
     """
     by_name = _masks_by_name(masks)
 
@@ -99,7 +99,7 @@ def _column(name: str) -> exp.Column:
 
 
 def _mask_column(mask: ColumnMask, kind: str | None) -> exp.Expr:
-    """The covered value under the name of the column. No value stays no value."""
+    """Build the masked value under the name of the column. Null stays null."""
     text = exp.cast(_column(mask.column), data_type("STRING").copy())
     match mask.policy:
         case "null":
@@ -118,7 +118,7 @@ def _mask_column(mask: ColumnMask, kind: str | None) -> exp.Expr:
 
 
 def _last_characters(text: exp.Expr, visible: int) -> exp.Expr:
-    """Stars for all but the last characters; for all of them if there are no more than those."""
+    """Replace all but the last characters by stars; a text without more characters than those is all stars."""
     length = call("char_length", text.copy())
     hidden = exp.Sub(this=length.copy(), expression=exp.Literal.number(visible))
     stars = call("repeat", exp.Literal.string("*"), hidden)
@@ -128,7 +128,7 @@ def _last_characters(text: exp.Expr, visible: int) -> exp.Expr:
 
 
 def _token(text: exp.Expr, variable: str) -> exp.Expr:
-    """HMAC-SHA256, so that a token can be made again only by who has the key, and undone by nobody."""
+    """Compute HMAC-SHA256: only an owner of the key can compute a token, and it cannot be reversed."""
     inner, outer = exp.Placeholder(this=f"{variable}_inner"), exp.Placeholder(this=f"{variable}_outer")
     binary = exp.cast(text, data_type("BINARY").copy())
     first = call("unhex", _sha256(call("concat", inner, binary)))

@@ -1,4 +1,4 @@
-"""Operators and forms of Flink SQL that have a class of their own in the tree, each with what Spark has for it."""
+"""Operators and forms of Flink SQL that have their own class in the tree, each with its rewrite for Spark."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ from penstock.sql.types.flink_inference import WHOLE_DAYS, WHOLE_NAMES
 DIVIDE: Final = "penstock_row_divide"
 MEAN: Final = "penstock_row_mean"
 TYPE_OF: Final = "penstock_row_type_of"
-"""Functions of ours that Spark asks for an expression when it knows the types: `clients.rowwise.RowOperators`."""
+"""Our functions that Spark resolves to an expression when it knows the types: `clients.rowwise.RowOperators`."""
 
 
 def _rewrite_division(node: exp.Expr) -> exp.Expr | None:
-    """Whole numbers are divided without remainder. Where types are not known, Spark decides when it knows them."""
+    """Rewrite a division: integers are divided without remainder. If types are not known, Spark decides later."""
     if (kind := operand_kind(node)) is None:
         return call(DIVIDE, node.this.copy(), node.expression.copy())
     if kind not in WHOLE_NAMES:
@@ -30,7 +30,7 @@ def _rewrite_division(node: exp.Expr) -> exp.Expr | None:
 
 
 def _rewrite_avg(node: exp.Expr) -> exp.Expr | None:
-    """A mean of whole numbers is a whole number, cut off."""
+    """Rewrite AVG: the average of integers is an integer, truncated."""
     kind = operand_kind(node)
     values = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this]
     if (kind is not None and kind not in WHOLE_NAMES) or len(values) != 1:
@@ -50,7 +50,7 @@ def _rewrite_avg(node: exp.Expr) -> exp.Expr | None:
 
 
 def _propagate_nulls(name: str) -> Callable[[exp.Expr], exp.Expr]:
-    """GREATEST and LEAST give nothing if one of the values is nothing."""
+    """Build the rewrite of GREATEST or LEAST, which return null if one of the values is null."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         values = [node.this, *node.expressions]
@@ -65,7 +65,7 @@ def _propagate_nulls(name: str) -> Callable[[exp.Expr], exp.Expr]:
 
 
 def _rewrite_element(node: exp.Expr) -> exp.Expr | None:
-    """`a[1]` is the first element of an array, `m['k']` a value of a map; what is not there is null."""
+    """Rewrite `a[1]`, the first element of an array, and `m['k']`, a value of a map. A missing element is null."""
     keys = node.expressions
     if len(keys) != 1 or isinstance(keys[0], exp.Slice) or node.args.get("offset"):
         return None
@@ -90,7 +90,7 @@ def _rewrite_extract(node: exp.Expr) -> exp.Expr:
 
 
 def _round_time(template: str) -> Callable[[exp.Expr], exp.Expr | None]:
-    """FLOOR and CEIL of a time to a unit. A date stays a date."""
+    """Build the rewrite of FLOOR or CEIL of a time to a unit. A date stays a date."""
 
     def rewrite(node: exp.Expr) -> exp.Expr | None:
         unit = node.args.get("to")
@@ -104,7 +104,7 @@ def _round_time(template: str) -> Callable[[exp.Expr], exp.Expr | None]:
 
 
 def _keep_date(made: exp.Expr, node: exp.Expr) -> exp.Expr:
-    """What is made of a time, which is a date if that was one. Where its type is not known, Spark decides."""
+    """Cast a value that is computed from a date to a date. If the type is not known, Spark decides later."""
     if operand_kind(node) == "DATE" or _is_date(node.this):
         return exp.cast(made, "DATE")
     return made if operand_kind(node) is not None else call(TYPE_OF, made, node.this.copy())
@@ -119,7 +119,7 @@ def _rewrite_difference(node: exp.Expr) -> exp.Expr:
 
 
 def _add_to_date(node: exp.Expr) -> exp.Expr | None:
-    """TIMESTAMPADD of days or more to a date gives a date."""
+    """Rewrite TIMESTAMPADD of days or more to a date, which returns a date."""
     if node.text("unit").upper() not in WHOLE_DAYS:
         return None
     made = _keep_date(node.copy(), node)
@@ -127,14 +127,14 @@ def _add_to_date(node: exp.Expr) -> exp.Expr | None:
 
 
 def _rewrite_interval(node: exp.Expr) -> exp.Expr | None:
-    """`INTERVAL '1' QUARTER` as months."""
+    """Rewrite `INTERVAL '1' QUARTER` as months."""
     if node.text("unit").upper() != "QUARTER" or not node.name.isdecimal():
         return None
     return exp.Interval(this=exp.Literal.string(str(int(node.name) * 3)), unit=exp.var("MONTH"))
 
 
 def _escape_like(node: exp.Expr) -> exp.Expr | None:
-    """In a pattern of LIKE a backslash is a character; Spark takes it for an escape."""
+    """Escape backslashes in a LIKE pattern: an ordinary character in Flink, an escape in Spark."""
     pattern = node.expression
     if not isinstance(pattern, exp.Literal) or "\\" not in pattern.name or isinstance(node.parent, exp.Escape):
         return None
@@ -142,7 +142,7 @@ def _escape_like(node: exp.Expr) -> exp.Expr | None:
 
 
 def _rewrite_similar_to(node: exp.Expr) -> exp.Expr | None:
-    """SIMILAR TO with a plain text as pattern is a regular expression that must fit all of the value."""
+    """Rewrite SIMILAR TO with a literal pattern as a regular expression that must match the whole value."""
     pattern = node.expression
     if not isinstance(pattern, exp.Literal):
         return None
@@ -154,7 +154,7 @@ _SIMILAR: Final = {"%": ".*", "_": "."}
 
 
 def _skip_nulls(name: str) -> Callable[[exp.Expr], exp.Expr | None]:
-    """FIRST_VALUE and LAST_VALUE pass over nulls."""
+    """Build the rewrite of FIRST_VALUE or LAST_VALUE, which ignore nulls."""
 
     def rewrite(node: exp.Expr) -> exp.Expr | None:
         if isinstance(node.parent, exp.IgnoreNulls | exp.RespectNulls):
@@ -165,7 +165,7 @@ def _skip_nulls(name: str) -> Callable[[exp.Expr], exp.Expr | None]:
 
 
 def _rewrite_initcap(node: exp.Expr) -> exp.Expr:
-    """INITCAP: a word is a sequence of letters and digits."""
+    """Rewrite INITCAP: a word is a sequence of letters and digits."""
     return fill_template(
         "ARRAY_JOIN(TRANSFORM(REGEXP_EXTRACT_ALL(_1, '[A-Za-z0-9]+|[^A-Za-z0-9]+', 0), "
         "w -> IF(w RLIKE '^[A-Za-z0-9]', INITCAP(w), w)), '')",
@@ -174,7 +174,7 @@ def _rewrite_initcap(node: exp.Expr) -> exp.Expr:
 
 
 def _cast_rank(node: exp.Expr) -> exp.Expr | None:
-    """The number of a row is a BIGINT in Flink, and an INT in Spark."""
+    """Cast row numbers and ranks to BIGINT, their type in Flink; in Spark they are INT."""
     numbered = isinstance(node.this, exp.RowNumber | exp.Rank | exp.DenseRank | exp.Ntile)
     return exp.cast(node.copy(), "BIGINT") if numbered else None
 

@@ -1,4 +1,4 @@
-"""Functions and operators of pipelines that no template is enough for, each with what Spark has for it."""
+"""Functions and operators of pipelines that need more than a template, each with its rewrite for Spark."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -24,7 +24,7 @@ def _cast_text(value: exp.Expr) -> exp.Expr:
 
 
 def _rewrite_elt(node: exp.Expr) -> exp.Expr:
-    """ELT: one of several values, as text; none where there is none."""
+    """Rewrite ELT: one of several values, as a string. An index without a value gives null."""
     index, *choices = node.expressions
     return fill_template("GET(_1, TRY_CAST(_2 - 1 AS INT))", call("ARRAY", *map(_cast_text, choices)), index)
 
@@ -49,7 +49,7 @@ _CODINGS: Final[Mapping[tuple[str, str], str]] = {
 
 
 def _rewrite_encoding(node: exp.Expr) -> exp.Expr | None:
-    """ENCODE and DECODE as digits or base64. With the name of an encoding of characters they are Spark's."""
+    """Rewrite ENCODE and DECODE to hex or base64. With the name of a character encoding they are Spark's functions."""
     value, coding = node.expressions
     template = _CODINGS.get((node.name.upper(), coding.name.lower()))
     return None if template is None else fill_template(template, value)
@@ -74,12 +74,12 @@ def _rewrite_arrow_cast(node: exp.Expr) -> exp.Expr | None:
 
 
 def _rewrite_get_field(node: exp.Expr) -> exp.Expr:
-    """GET_FIELD: of a struct, or the value of a map."""
+    """Rewrite GET_FIELD of a struct or of a map."""
     return exp.Bracket(this=node.expressions[0].copy(), expressions=[node.expressions[1].copy()])
 
 
 def _filter_structs(condition: str, around: str = "{}") -> Rewrite:
-    """The structs of a list whose field, by its name, meets a condition."""
+    """Build the rewrite that filters the structs of a list by a condition on a named field."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         structs, name, value = node.expressions
@@ -90,13 +90,13 @@ def _filter_structs(condition: str, around: str = "{}") -> Rewrite:
 
 
 def _project_field(node: exp.Expr) -> exp.Expr:
-    """ARRAY_STRUCT_FIELD: one field of all structs of a list."""
+    """Rewrite ARRAY_STRUCT_FIELD: one field of all structs of a list."""
     structs, name = node.expressions
     return fill_template(f"TRANSFORM(_1, x -> CAST(x.{quote_spark_identifier(name.name)} AS STRING))", structs)
 
 
 def _zip_arrays(node: exp.Expr) -> exp.Expr:
-    """_GS_ZIP_ARRAYS: lists of one length, as one of structs."""
+    """Rewrite _GS_ZIP_ARRAYS: lists of one length become one list of structs."""
     places = range(1, len(node.expressions) + 1)
     absent = " OR ".join(f"_{n} IS NULL" for n in places)
     unlike = " OR ".join(f"SIZE(_1) <> SIZE(_{n})" for n in places[1:])
@@ -133,7 +133,7 @@ _NO_TEXT: Final = exp.cast(exp.null(), "STRING", dialect=SPARK)
 
 
 def _json_lookup(name: str, *usual: str | None) -> Rewrite:
-    """A value of a document by its path; `usual` stands for what is not said. Any type of text is one to Spark."""
+    """Build a JSON lookup by path, with the `usual` defaults. Its type is ignored: Spark has one string type."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         document, path, *choices = node.expressions
@@ -150,7 +150,7 @@ def _upper_choice(choice: exp.Expr) -> exp.Expr:
 
 
 def _encode_values(values: list[exp.Expr]) -> exp.Expr:
-    """Values of whatever types as a text of JSON."""
+    """Encode values of any types as a JSON string."""
     named = [part for n, v in enumerate(values) for part in (exp.Literal.string(f"_{n}"), v.copy())]
     options = call("MAP", exp.Literal.string("ignoreNullFields"), exp.Literal.string("false"))
     return call("TO_JSON", call("NAMED_STRUCT", *named), options)
@@ -180,7 +180,7 @@ def _json_object(*, absent: bool) -> Rewrite:
 
 
 def _rewrite_element(node: exp.Expr) -> exp.Expr | None:
-    """`a[1]` is the first element of a list; what is not there is null. A text names a field, or the key of a map."""
+    """Rewrite `a[1]`, the first element of a list; a missing one is null. A string is a field name or a map key."""
     keys = node.expressions
     if len(keys) != 1:
         return None
@@ -202,17 +202,17 @@ def _rewrite_element(node: exp.Expr) -> exp.Expr | None:
 
 
 def _rewrite_regexp_ilike(node: exp.Expr) -> exp.Expr:
-    """`a ~* 'x'`."""
+    """Rewrite `a ~* 'x'`."""
     return fill_template("_1 RLIKE CONCAT('(?i)', _2)", node.this, node.expression)
 
 
 def _rewrite_contains_all(node: exp.Expr) -> exp.Expr:
-    """`a @> b`."""
+    """Rewrite `a @> b`."""
     return fill_template("FORALL(_2, x -> ARRAY_CONTAINS(_1, x))", node.this, node.expression)
 
 
 def _time_of_day(_: exp.Expr) -> exp.Expr:
-    """Spark has no type for it that sinks could write, so it is a text."""
+    """Rewrite CURRENT_TIME as a string: Spark has no type for it that sinks can write."""
     return fill_template("DATE_FORMAT(CURRENT_TIMESTAMP(), 'HH:mm:ss.SSSSSS')")
 
 

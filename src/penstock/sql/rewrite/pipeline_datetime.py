@@ -1,4 +1,4 @@
-"""Times in pipelines: made of numbers and texts, taken apart, shown, and put into spans."""
+"""Times in pipelines: conversion from numbers and strings, extraction, formatting and binning."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -23,7 +23,7 @@ _WIDTHS: Final = {
 
 
 def interval_micros(interval: exp.Expr) -> int | None:
-    """The length of an interval that is written out, in microseconds; None where it has no fixed one."""
+    """Return the length of a literal interval in microseconds; None if it has no fixed length."""
     if isinstance(interval, exp.Cast) and interval.to.this is exp.DType.INTERVAL:
         number, _, unit = interval.this.name.strip().partition(" ")
     elif isinstance(interval, exp.Interval):
@@ -35,7 +35,7 @@ def interval_micros(interval: exp.Expr) -> int | None:
 
 
 def _rewrite_date_bin(node: exp.Expr) -> exp.Expr | None:
-    """DATE_BIN: the beginning of the span that a time is in, counted from an origin."""
+    """Rewrite DATE_BIN: the start of the interval that contains a time, counted from an origin."""
     interval, time, *origin = node.expressions
     if (width := interval_micros(interval)) is None:
         return None
@@ -45,7 +45,7 @@ def _rewrite_date_bin(node: exp.Expr) -> exp.Expr | None:
 
 
 def _time_format(given: exp.Expr) -> exp.Expr:
-    """A format for times with `%` is one of strftime; others are those of PostgreSQL."""
+    """Translate a time format. A format with `%` is an strftime format, any other is PostgreSQL's."""
     if "%" in given.name:
         return exp.Literal.string(given.name)
     return PIPELINE.format_time(given) or given
@@ -59,7 +59,7 @@ def _format_time(node: exp.Expr) -> exp.Expr | None:
 
 
 def _parse_time(kind: str) -> Rewrite:
-    """A time of a number of seconds, or of a text; one in a format is read by that."""
+    """Build the conversion of a number of seconds or a string to a time. A format, if given, parses the string."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         value, *how = node.expressions
@@ -72,7 +72,7 @@ def _parse_time(kind: str) -> Rewrite:
 
 
 def _convert_epoch(number: str) -> Rewrite:
-    """A time of a number of parts of a second. Of anything else than a number it is what it says."""
+    """Build the conversion of a number of fractions of a second to a time. Strings and times are cast."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         kind = operand_kind(node)
@@ -102,7 +102,7 @@ _SPELLED: Final = {"MILLISECONDS": "MILLISECOND", "MICROSECONDS": "MICROSECOND"}
 
 
 def extract_template(node: exp.Extract) -> str | None:
-    """How Spark says a part of a time; None if there is none."""
+    """Return the template that extracts a part of a time; None if there is none."""
     word = node.name.upper()
     return PARTS.get(_SPELLED.get(word, word))
 

@@ -1,4 +1,4 @@
-"""The operation of a row (`_gs_op`) on its way through the SQL of pipelines: there in the end, and never twice."""
+"""Carry the operation of a row (`_gs_op`) through the SQL of pipelines: always in the output, and only once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -12,7 +12,7 @@ _LocalCtes: TypeAlias = Mapping[str, exp.CTE]
 
 
 def add_op_output(query: Query) -> Query:
-    """The query with `_gs_op` among its outputs: appended where a projection leaves it out, never twice."""
+    """Add `_gs_op` to the outputs of a query. A projection that has it already stays unchanged."""
 
     def edit(tree: exp.Query) -> exp.Query:
         _add_op(tree, {cte.alias.casefold(): cte for cte in tree.find_all(exp.CTE)}, set())
@@ -22,7 +22,7 @@ def add_op_output(query: Query) -> Query:
 
 
 def _add_op(node: exp.Expr, local: _LocalCtes, done: set[int], names: list[exp.Expr] | None = None) -> None:
-    """Add the operation to the outputs of a query, and to the `names` that they get outside of it, if there are any."""
+    """Add the operation to the outputs of a query, and to the column `names` of its alias if there are any."""
     if id(node) in done:
         return
     done.add(id(node))
@@ -42,7 +42,7 @@ def _add_op(node: exp.Expr, local: _LocalCtes, done: set[int], names: list[exp.E
 
 
 def _branches(node: exp.Expr) -> Iterator[exp.Select]:
-    """The SELECTs that rows come out of: several, if they are united."""
+    """Return the SELECTs that a query's rows come from; several for a union."""
     match node:
         case exp.SetOperation():
             yield from _branches(node.left)
@@ -54,7 +54,7 @@ def _branches(node: exp.Expr) -> Iterator[exp.Select]:
 
 
 def _add_op_to_source(select: exp.Select, local: _LocalCtes, done: set[int]) -> None:
-    """Let what a SELECT reads have the operation."""
+    """Add the operation to what a SELECT reads."""
     match select.args["from_"].this:
         case exp.Subquery() as inner:
             _add_op(inner.this, local, done, _column_names(inner))
@@ -74,7 +74,7 @@ def _op_column(select: exp.Select) -> exp.Column:
 
 
 def _align_branches(branches: Sequence[exp.Select]) -> None:
-    """Let all branches have the operation at the same place."""
+    """Put the operation at the same position in all branches."""
     if all(len(branch.expressions) == 1 and isinstance(branch.expressions[0], exp.Star) for branch in branches):
         return
     if any(projection.is_star for branch in branches for projection in branch.expressions):
@@ -85,20 +85,20 @@ def _align_branches(branches: Sequence[exp.Select]) -> None:
     for branch in branches:
         outputs = list(branch.expressions)
         place, width = widths[0] if widths else (len(outputs), len(outputs) + 1)
-        # One that is as wide already has something there that only the other branch has a name for.
+        # A branch that is as wide already has a column there, which only the other branch names.
         if _op_index(branch) is None and len(outputs) != width:
             outputs.insert(place, _op_column(branch))
             branch.set("expressions", outputs)
 
 
 def _op_index(select: exp.Select) -> int | None:
-    """Where a SELECT without a star names the operation itself."""
+    """Return the position of the operation in a SELECT without a star; None if it is not named."""
     names = [projection.output_name.casefold() for projection in select.expressions]
     return names.index(OP) if OP in names else None
 
 
 def _move_op_last(select: exp.Select, *, again: bool = False) -> None:
-    """Let a SELECT have the operation behind all other outputs; `again`, where it gets another name."""
+    """Move the operation to the end. With `again`, one that has another name outside stays, and one is added."""
     outputs: list[exp.Expr] = []
     last: exp.Expr = _op_column(select)
     for projection in select.expressions:
@@ -118,7 +118,7 @@ def _exclude_op(projection: exp.Expr) -> None:
 
 
 def _has_op(projection: exp.Expr) -> bool:
-    """Whether an output is the operation, or all columns with it."""
+    """Whether an output is the operation, or a star that includes it."""
     if not projection.is_star:
         return projection.output_name.casefold() == OP
     star = projection.find(exp.Star)

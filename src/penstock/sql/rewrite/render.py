@@ -1,4 +1,4 @@
-"""Queries, and clauses of them, as text for people and for other systems."""
+"""Render queries and their clauses as text for display and for other systems."""
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -9,7 +9,7 @@ from penstock.sql.rewrite.translate import to_spark
 
 
 def is_plain_filter(query: Query) -> bool:
-    """Whether the query is `SELECT *` from one table, with a condition on its single rows or without."""
+    """Whether a query is `SELECT *` from one table, with or without a condition on single rows."""
     tree = query.tree
     if len(list(tree.find_all(exp.Select))) != 1:
         return False
@@ -19,18 +19,18 @@ def is_plain_filter(query: Query) -> bool:
 
 
 def spark_condition(query: Query) -> str | None:
-    """What rows must meet, in Spark SQL."""
+    """Return the WHERE condition of a query in Spark SQL; None if it has none."""
     where = parse_one(to_spark(query), read=SPARK).args.get("where")
     return where.this.sql(SPARK, comments=False) if where is not None else None
 
 
 def spark_literal(value: object) -> str:
-    """A value of a document in Spark SQL."""
+    """Render a Python value as a Spark SQL literal."""
     return exp.convert(value).sql(SPARK)
 
 
 def format_sql(sql: str) -> str:
-    """Spark SQL with lines and indentation; as it is, if it cannot be read back."""
+    """Format Spark SQL with line breaks and indentation. SQL that cannot be parsed stays unchanged."""
     try:
         return parse_one(sql, read=SPARK).sql(SPARK, pretty=True)
     except (SqlglotError, RecursionError):

@@ -1,7 +1,7 @@
-"""Windows as Spark has them: one column of a start and an end, which is what Spark watches time by.
+"""Rewrite windows to Spark's form: one column with a start and an end, by which Spark tracks event time.
 
-A SELECT that groups by the ends of a window, or makes a window over the time of another, needs that column from what
-it reads. It is carried up to there under a name that starts with `_window`, and is never among the outputs.
+A SELECT that groups by the start and end of a window, or makes a window over the time of another window, needs that
+column from its input. It is carried there under a name that starts with `_window`, and is never among the outputs.
 """
 
 from collections import defaultdict
@@ -25,9 +25,9 @@ CARRIED: Final = "_window"
 
 
 def rewrite_windows(tree: exp.Query, time: str | None = None) -> exp.Query:
-    """TUMBLE, HOP, SESSION and CUMULATE become `window` and `session_window`.
+    """Rewrite TUMBLE, HOP, SESSION and CUMULATE to `window` and `session_window`.
 
-    `time` is an output that is the time of a window, and is to be one for Spark too: for a view that others read.
+    `time` is an output with the time of a window that must stay event time for Spark, because other views read it.
     """
     followed = index_windows(tree)
     if not followed.made:
@@ -37,7 +37,7 @@ def rewrite_windows(tree: exp.Query, time: str | None = None) -> exp.Query:
     kept = followed.outputs.get(id(last), {}).get(time.casefold()) if last is not None and time else None
     if kept is not None and last is not None:
         work.wanted[id(last)].add(kept.made)
-    for scope in reversed(followed.scopes.values()):  # readers come before what they read
+    for scope in reversed(followed.scopes.values()):  # readers come before their inputs
         assert isinstance(scope.expression, exp.Select)
         work.rewrite(scope.expression)
     work.hide_carried()
@@ -45,7 +45,7 @@ def rewrite_windows(tree: exp.Query, time: str | None = None) -> exp.Query:
 
 
 class _WindowRewriter:
-    """What is wanted of each SELECT while readers are rewritten: the windows that it must carry."""
+    """Rewrite the SELECTs of a query, readers first. `wanted` has the windows that each SELECT must carry."""
 
     def __init__(self, followed: WindowIndex) -> None:
         self.followed = followed
@@ -69,7 +69,7 @@ class _WindowRewriter:
             select.append("expressions", column)
 
     def hide_carried(self) -> None:
-        """A star hands on what it must, and nothing else that is carried."""
+        """Exclude carried windows from stars, except those that the SELECT itself must carry."""
         for own, scope in self.followed.scopes.items():
             select = scope.expression
             assert isinstance(select, exp.Select)
@@ -81,7 +81,7 @@ class _WindowRewriter:
                     _exclude_columns(star, names)
 
     def _forwarded_windows(self, select: exp.Select) -> list[exp.Expr]:
-        """The windows of others that are wanted of a SELECT, and that no star of it hands on."""
+        """Return the windows of inputs that a SELECT must carry and that none of its stars passes on."""
         own = {self.followed.made.get(id(select))}
         found: list[exp.Expr] = []
         for made in sorted(self.wanted[id(select)] - own, key=self.names.__getitem__):
@@ -92,19 +92,19 @@ class _WindowRewriter:
         return found
 
     def _window_input(self, select: exp.Select, made: SelectWindow) -> str:
-        """The input that a SELECT has the ends of a window from."""
+        """Return the input from which a SELECT gets the columns of a window."""
         given = select_sources(self.followed.scopes[id(select)]).items()
         named = [found.alias for found in self.followed.used[id(select)] if found.column.made is made]
         having = (a for a, s in given if any(c.made is made for c in self.followed.outputs[id(s)].values()))
         return named[0] if named else next(having)
 
     def _carried_column(self, select: exp.Select, made: SelectWindow, alias: str) -> exp.Column:
-        """The window as a column of an input, which from now on is to carry it."""
+        """Return the window as a column of an input, and make that input carry it."""
         self.wanted[id(select_sources(self.followed.scopes[id(select)])[alias])].add(made)
         return exp.column(self.names[made], table=alias or None, quoted=True)
 
     def _rewrite_join(self, select: exp.Select) -> None:
-        """A join of equal windows is one by the window as well, so that Spark can forget those that are over."""
+        """Join equal windows by the window column too, so that Spark can drop the state of windows that are over."""
         ends = {id(found.node): found for found in self.followed.used[id(select)]}
         for join in select.args.get("joins") or ():
             condition = join.args.get("on")
@@ -125,7 +125,7 @@ class _WindowRewriter:
                     join.set("on", exp.and_(condition, exp.EQ(this=one, expression=two), copy=False))
 
     def _rewrite_group(self, select: exp.Select, made: SelectWindow) -> None:
-        """By the window in place of its ends; they are said from the window."""
+        """Group by the window column instead of its start and end, and derive these from it."""
         carried = self._carried_column(select, made, self._window_input(select, made))
         group = select.args["group"]
         ends = {id(f.node): f.column for f in self.followed.used[id(select)] if f.column.made is made}
@@ -168,7 +168,7 @@ class _WindowRewriter:
             select.append("expressions", exp.alias_(whole.copy(), self.names[made], quoted=True))
 
     def _rewrite_cumulate(self, select: exp.Select, made: SelectWindow, whole: exp.Expr, time: exp.Expr) -> None:
-        """Windows that slide by the step, each cut off at the start of the largest window that it ends in."""
+        """Rewrite CUMULATE as windows that slide by the step, each cut off at the start of its largest window."""
         name = self.names[made]
         carried = exp.column(name, quoted=True)
         star = exp.Star()
@@ -186,7 +186,7 @@ class _WindowRewriter:
 
 
 def _with_time(tree: exp.Query, time: str, carried: str) -> exp.Query:
-    """The rows with the time of their window as Spark knows it."""
+    """Select the rows with the time of their window as event time for Spark."""
     rows = tree.subquery("_windows", copy=False)
     star = exp.Star()
     _exclude_columns(star, [carried, time])
@@ -217,7 +217,7 @@ def _spark_call(call: WindowCall) -> exp.Expr:
 
 
 def _end_time(call: WindowCall, window: exp.Expr, part: WindowPart) -> exp.Expr:
-    """An end of a window as a time."""
+    """Build the start, the end or the time of a window."""
     match part:
         case "start" if call.kind == "CUMULATE":
             size, offset = call.lengths["SIZE"], call.lengths.get("OFFSET", 0) % call.lengths["SIZE"]
@@ -236,12 +236,12 @@ def _end_time(call: WindowCall, window: exp.Expr, part: WindowPart) -> exp.Expr:
 
 
 def _hidden_constant(time: exp.Expr) -> exp.Expr:
-    """Zero, and Spark does not know it: sessions need a key, and a constant is taken out of the keys."""
+    """Build a zero that Spark does not recognise: sessions need a key, and it removes constants from the keys."""
     return templates.call("pmod", templates.call("unix_micros", time.copy()), exp.Literal.number(1))
 
 
 def _duration_text(interval: exp.Expr) -> exp.Expr:
-    """`INTERVAL '15' MINUTE` as the text that Spark's window functions take."""
+    """Convert `INTERVAL '15' MINUTE` to the string that Spark's window functions accept."""
     if isinstance(interval, exp.Interval) and interval.this.name.isdigit() and (unit := unit_of(interval)) in UNITS:
         return exp.Literal.string(f"{interval.this.name} {unit.lower()}")
     length = milliseconds(interval)
@@ -249,7 +249,7 @@ def _duration_text(interval: exp.Expr) -> exp.Expr:
 
 
 def _replace_value(node: exp.Expr, value: exp.Expr) -> None:
-    """Put a value in place of a column or call; as an output it keeps the name."""
+    """Replace a column or call by a value. An output keeps its name."""
     if isinstance(node, exp.Column) and isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
         value = exp.alias_(value, node.name, quoted=True)
     node.replace(value)

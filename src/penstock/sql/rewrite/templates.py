@@ -1,4 +1,4 @@
-"""Trees of Spark SQL from templates: text in which `_1` stands for the first argument."""
+"""Build Spark SQL trees from templates, in which `_1` represents the first argument."""
 
 import re
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from penstock.sql.parse.dialects import TEMPLATE
 
 _PLACE: Final = re.compile(r"_([1-9])(_literal|_plain)?")
 _TORN: Final = (exp.Binary, exp.Unary, exp.Between, exp.In)
-"""What an operator around it could tear apart."""
+"""Nodes that need brackets as operands of an operator."""
 
 
 def fill_template(template: str, *arguments: exp.Expr) -> exp.Expr:
-    """A template with arguments put in for `_1`, `_2` and so on. The arguments are copied."""
+    """Fill a template with arguments for `_1`, `_2` and so on. The arguments are copied."""
     around = exp.Paren(this=_parse_template(template).copy())
     _rename_lambda_names(around, arguments)
     for column in list(around.find_all(exp.Column)):
@@ -28,7 +28,7 @@ def fill_template(template: str, *arguments: exp.Expr) -> exp.Expr:
 
 
 def _rename_lambda_names(template: exp.Expr, arguments: Sequence[exp.Expr]) -> None:
-    """Give other names to what a lambda of the template calls by the name of a column that is put into it."""
+    """Rename the parameters of a template's lambda that have the name of a column in the arguments."""
     for function in template.find_all(exp.Lambda):
         named = {column.name.casefold() for a in arguments for column in a.find_all(exp.Column)}
         for parameter in [p.name for p in function.expressions if p.name.casefold() in named]:
@@ -47,7 +47,7 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
 
 
 def wrap_operand(argument: exp.Expr) -> exp.Expr:
-    """An expression that stays together inside of an operator."""
+    """Put an expression in brackets if it needs them as an operand."""
     return exp.Paren(this=argument) if isinstance(argument, _TORN) and not isinstance(argument, exp.Paren) else argument
 
 
@@ -62,14 +62,14 @@ def _prepare_argument(argument: exp.Expr, way: str | None) -> exp.Expr:
 
 
 def _regular_expression(text: exp.Expr) -> exp.Expr:
-    """A regular expression that finds the text as it is."""
+    """Build a regular expression that matches the text literally."""
     if isinstance(text, exp.Literal):
         return exp.Literal.string(re.sub(r"([\\^$.|?*+()\[\]{}])", r"\\\1", text.name))
     return call("CONCAT", exp.Literal.string("\\Q"), text, exp.Literal.string("\\E"))
 
 
 def _plain_replacement(text: exp.Expr) -> exp.Expr:
-    """A replacement in which `$` and a backslash mean themselves."""
+    """Build a replacement in which `$` and a backslash are literal."""
     if isinstance(text, exp.Literal):
         return exp.Literal.string(re.sub(r"([\\$])", r"\\\1", text.name))
     return call("REGEXP_REPLACE", text, exp.Literal.string(r"([\\$])"), exp.Literal.string(r"\\$1"))

@@ -1,4 +1,4 @@
-"""From the tree that people wrote to the text that Spark runs: a tuple of small rules."""
+"""Translate a parsed query to the text that Spark runs, by a tuple of small rules."""
 
 from collections.abc import Callable
 from typing import Final
@@ -17,7 +17,7 @@ TreeRule = Callable[[exp.Query], exp.Query]
 
 
 def name_projections(tree: exp.Query) -> exp.Query:
-    """An output without a name is called by its place, counted from 0 and before stars are expanded."""
+    """Name each unnamed output by its position, counted from 0 and before stars are expanded."""
     for query in tree.find_all(exp.Select):
         for position, projection in enumerate(query.expressions):
             if not projection.is_star and not projection.output_name:
@@ -34,17 +34,17 @@ def to_spark(query: Query, time: str | None = None) -> str:
 
 
 def needs_time(tree: exp.Query) -> bool:
-    """Whether Spark itself goes by event time in a query because of its windows."""
+    """Whether Spark tracks event time in a query because of its windows."""
     return bool(index_windows(tree).made)
 
 
 def unguarded_text(tree: exp.Query, time: str | None = None) -> str | None:
-    """The tree, which stays as it is, as Spark SQL without guards; None if it has none."""
+    """Render a copy of the tree as Spark SQL without guards; None if it has no guards."""
     return spark_text(remove_guards(tree.copy()), time) if has_guards(tree) else None
 
 
 def spark_text(tree: exp.Query, time: str | None = None, rules: tuple[TreeRule, ...] = RULES) -> str:
-    """The tree, which is used up, as Spark SQL. `time` is an output that is to stay event time for readers."""
+    """Render the tree as Spark SQL, and consume it. `time` is an output that must stay event time for readers."""
     for rule in rules:
         tree = rule(tree)
     tree = rewrite_windows(render_guards(tree), time)

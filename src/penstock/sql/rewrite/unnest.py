@@ -1,4 +1,4 @@
-"""UNNEST, which makes rows from an array or a map, as Spark's LATERAL VIEW."""
+"""Rewrite UNNEST, which makes rows from an array or a map, as Spark's LATERAL VIEW."""
 
 from typing import Final
 
@@ -10,11 +10,11 @@ from penstock.sql.rewrite.templates import fill_template
 from penstock.sql.types.columns import data_type
 
 ENTRIES: Final = "penstock_row_entries"
-"""A function whose type Spark decides: an array of rows, of an array or a map whose type is not known before."""
+"""A function whose result type Spark decides: an array of structs, from an array or map of unknown type."""
 
 
 def rewrite_unnest(select: exp.Expr) -> None:
-    """Joins with UNNEST become lateral views, in their order; a left join keeps rows without elements."""
+    """Rewrite joins with UNNEST as lateral views, in their order. A left join keeps rows without elements."""
     joins = select.args.get("joins") or []
     views = [join for join in joins if isinstance(join.this, exp.Unnest)]
     if not views:
@@ -45,7 +45,7 @@ def _lateral_view(join: exp.Join) -> exp.Lateral:
 
 
 def _number_elements(kind: str | None, given: exp.Expr) -> exp.Expr:
-    """WITH ORDINALITY: each element, field by field, with its number, counted from 1."""
+    """Rewrite WITH ORDINALITY: each element, field by field, with its number, counted from 1."""
     if kind is None:
         return fill_template(
             f"{ENTRIES}(_1, SLICE(SEQUENCE(1, GREATEST(SIZE(_1), 1)), 1, GREATEST(SIZE(_1), 0)))", given

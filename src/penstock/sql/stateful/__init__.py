@@ -1,1 +1,1 @@
-"""SQL that Spark cannot stream by itself, carved into stages: SQL before, an operator with memory, SQL behind."""
+"""The split of SQL that Spark cannot stream by itself into stages: SQL before, a stateful operator, SQL after."""

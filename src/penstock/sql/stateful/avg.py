@@ -1,4 +1,4 @@
-"""AVG behind an operator that has counted and summed."""
+"""AVG after an operator that has counted and summed."""
 
 from sqlglot import exp
 
@@ -7,7 +7,7 @@ from penstock.sql.types.flink_inference import WHOLE_NAMES
 
 
 def avg_expression(node: exp.Avg, total: exp.Expr, count: exp.Expr) -> exp.Expr:
-    """The mean that a call asks for; that of whole numbers is a whole number, cut off. Nothing has no mean."""
+    """Build the average from a sum and a count. That of integers is an integer, truncated; of no values it is null."""
     kind = operand_kind(node)
     if kind is not None and kind not in WHOLE_NAMES:
         return exp.Anonymous(this="try_divide", expressions=[total, count])

@@ -1,4 +1,4 @@
-"""SELECT over changes: a row that is left out must go where it was, and a grouping must know what went."""
+"""SELECT over changes: a row that is filtered out becomes a delete, and a grouping needs the old row of an update."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from penstock.sql.stateful.stateless import stateless_flow
 
 
 def signed_view(bench: StageBuilder, relation: QueryRelation) -> str:
-    """A view of a relation of changes as rows that come and go; it keeps the last row of every key."""
+    """Return a view of a relation's changes as signed rows. It keeps the last row of every key."""
     node = relation.node
     if not relation.flow.key:
         return bench.sql(sign_changes(node.copy()))
@@ -25,7 +25,7 @@ def signed_view(bench: StageBuilder, relation: QueryRelation) -> str:
 
 
 def sign_changes(node: exp.Expr) -> exp.Select:
-    """Changes of whole rows, which only come or go, as signed rows."""
+    """Convert changes of whole rows, which are inserted or deleted only, to signed rows."""
     gone = exp.column(OP, quoted=True).eq("d")
     sign = exp.cast(exp.Case().when(gone, "-1").else_("1"), "tinyint")
     star = exp.Star(except_=[exp.to_identifier(OP, quoted=True)])
@@ -33,7 +33,7 @@ def sign_changes(node: exp.Expr) -> exp.Select:
 
 
 def read_signed_rows(select: exp.Select, relation: QueryRelation, view: str) -> QueryRelation:
-    """Let a SELECT read the signed rows of a relation under the same alias."""
+    """Make a SELECT read the signed rows of a relation under the same alias."""
     read_view(select, view, None if relation.packed else relation.alias, joins=True)
     now = replace(relation, node=select.args["from_"].this, flow=replace(relation.flow, kind="signed"))
     for column in own_columns(select):
@@ -43,7 +43,7 @@ def read_signed_rows(select: exp.Select, relation: QueryRelation, view: str) -> 
 
 
 def read_ordered_changes(bench: StageBuilder, select: exp.Select, relation: QueryRelation) -> QueryRelation:
-    """Let a SELECT read changes of an input with the order in which they came."""
+    """Make a SELECT read the changes of an input with their arrival order."""
     view = bench.sql(_ordered_select(bench, relation))
     read_view(select, view, relation.alias, joins=True)
     hidden = relation.flow.hidden | set(ORDER)
@@ -51,7 +51,7 @@ def read_ordered_changes(bench: StageBuilder, select: exp.Select, relation: Quer
 
 
 def add_change_order(select: exp.Select, flow: Flow) -> Flow:
-    """The changes that a SELECT forwards as they came, with what tells which of a key is the last."""
+    """Add the arrival order to the outputs of a SELECT that forwards changes, to find the last change of a key."""
     order: list[exp.Expr] = [internal_column(name) for name in ORDER]
     select.set("expressions", [*select.expressions, *order, exp.alias_(internal_column(OP), WAS, quoted=True)])
     return replace(flow, repeated=True)
@@ -67,7 +67,7 @@ def _ordered_select(bench: StageBuilder, relation: QueryRelation, *extra: exp.Ex
 
 
 def forward_changes(select: exp.Select, relations: list[QueryRelation], flow: Flow) -> Flow:
-    """A SELECT without memory of its own: the marks of changes go along with the outputs, and so does the key."""
+    """Forward changes through a stateless SELECT: the change columns and the key are added to the outputs."""
     outputs = replace(stateless_flow(select, relations), watermarked=flow.watermarked)
     if flow.kind == "rows":
         return outputs
@@ -89,7 +89,7 @@ def forward_changes(select: exp.Select, relations: list[QueryRelation], flow: Fl
 
 
 def key_output(select: exp.Select, relation: QueryRelation, name: str) -> str | None:
-    """The output that is a column of the key."""
+    """Return the output that shows a column of the key; None if there is none."""
     column = relation.shown.get(name) if relation.packed else None if name in relation.flow.hidden else name
     for e in select.expressions:
         inner = e.unalias()
@@ -106,7 +106,7 @@ def key_output(select: exp.Select, relation: QueryRelation, name: str) -> str | 
 
 
 def free_name(name: str, flow: Flow) -> str:
-    """A name that no output has."""
+    """Return a name that no output has."""
     while flow.has(name):
         name += "_"
     return name
@@ -117,7 +117,7 @@ def _key_column(relation: QueryRelation, name: str) -> exp.Expr:
 
 
 def _pass_changes(select: exp.Select) -> None:
-    """The operation goes along, and a row that is left out is a delete."""
+    """Pass the operation on, and turn a row that the WHERE condition excludes into a delete."""
     where = select.args.get("where")
     operation: exp.Expr = exp.column(OP, quoted=True)
     if where is not None:

@@ -1,4 +1,4 @@
-"""GROUP BY and DISTINCT that Spark does not do: an operator keeps an accumulator per key and tells what changed."""
+"""GROUP BY and DISTINCT that Spark does not support: an operator keeps an accumulator per key and emits changes."""
 
 from dataclasses import replace
 from typing import Final
@@ -26,7 +26,7 @@ def extract_group(
     signed: bool = False,
     window: ClosingWindow | None = None,
 ) -> Flow:
-    """Carve the grouping out of a SELECT, which then reads what the operator puts out: once a window has closed."""
+    """Extract the grouping from a SELECT, which then reads the operator's output. A window is emitted once closed."""
     clause, having = select.args.get("group"), select.args.get("having")
     offset = offset_of(clause or select)
     calls = GroupCalls(_group_keys(select, relations, offset), windowed=window is not None)
@@ -48,7 +48,7 @@ def extract_group(
 
 
 def extract_total(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], *, signed: bool) -> Flow:
-    """Carve aggregates over all rows out of a SELECT: one row, which goes when another one takes its place."""
+    """Extract aggregates over all rows from a SELECT: one row, which is retracted when a new one replaces it."""
     having = select.args.get("having")
     calls = GroupCalls([], windowed=False)
     outputs = [calls.output(e) for e in select.expressions]
@@ -72,7 +72,7 @@ def extract_total(bench: StageBuilder, select: exp.Select, relations: list[Query
 
 
 def _signed_struct(outputs: list[exp.Expr], condition: exp.Expr | None, absent: str, sign: int) -> exp.Expr:
-    """A signed row as a struct, if it was there before a change, or is after it."""
+    """Build a signed row as a struct: null unless the row existed before the change, or exists after it."""
     mark = exp.alias_(exp.cast(exp.Literal.number(sign), "tinyint"), SIGN)
     row = exp.Anonymous(this="struct", expressions=[*(e.copy() for e in outputs), mark])
     there: exp.Expr = exp.column(OP, quoted=True).neq(absent)
@@ -83,7 +83,7 @@ _TOTAL: Final = "_total"
 
 
 def _group_keys(select: exp.Select, relations: list[QueryRelation], offset: int) -> list[exp.Expr]:
-    """What rows are grouped by; all outputs where each is wanted once."""
+    """Return the grouping keys of a SELECT; all its outputs for DISTINCT."""
     clause = select.args.get("group")
     if clause is None:
         if not expand_stars(select, relations):
@@ -107,7 +107,7 @@ def _aggregate_view(
     signed: bool,
     with_before: bool,
 ) -> str:
-    """The view of what the operator puts out."""
+    """Return the view of the operator's output."""
     keys = [exp.alias_(key.copy(), name) for key, name in calls.named_keys()]
     arguments = [exp.alias_(a, name) for name, a in calls.arguments.items()]
     sign = [exp.alias_(exp.column(SIGN), SIGN)] if signed else []
@@ -132,7 +132,7 @@ def _output_changes(
     condition: exp.Expr | None,
     window: ClosingWindow | None,
 ) -> Flow:
-    """Put out changes by the key; columns of it that are no outputs are carried along."""
+    """Emit changes by key. Columns of the key that are not outputs are carried as hidden columns."""
     flow = Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
     told = None if window is None else _window_output(window, outputs, calls)
     spare = () if window is None or told is None else (window.start, *window.telling)
@@ -149,7 +149,7 @@ def _output_changes(
 
 
 def _window_output(window: ClosingWindow, outputs: list[exp.Expr], calls: "GroupCalls") -> str | None:
-    """The output that tells one window from another."""
+    """Return the output that identifies a window; None if there is none."""
     ends = [calls.lift_expression(end) for end in window.telling]
     return next((e.alias_or_name for end in ends for e in outputs if e.unalias() == end), None)
 
@@ -165,7 +165,7 @@ def _refuse_sets(clause: exp.Group) -> None:
 
 
 def _having_operation(condition: exp.Expr, calls: GroupCalls) -> exp.Expr:
-    """The operation when only groups that meet a condition are told of."""
+    """Build the operation of a change if only groups that meet a condition are emitted."""
     now = exp.and_(exp.column(OP).neq("d"), exp.func("COALESCE", condition.copy(), exp.false()))
     was = _before_expression(condition, calls)
     before = exp.and_(exp.column(OP).neq("i"), exp.func("COALESCE", was, exp.false()))
@@ -173,7 +173,7 @@ def _having_operation(condition: exp.Expr, calls: GroupCalls) -> exp.Expr:
 
 
 def _before_expression(node: exp.Expr, calls: GroupCalls) -> exp.Expr:
-    """An expression over what the calls were before the change."""
+    """Rewrite an expression to use the results of the calls before the change."""
     root = exp.Paren(this=node.copy())
     for column in list(root.find_all(exp.Column)):
         if column.name in {call.name for call in calls.calls}:
@@ -184,7 +184,7 @@ def _before_expression(node: exp.Expr, calls: GroupCalls) -> exp.Expr:
 
 
 def _filter_changes(select: exp.Select) -> None:
-    """Leave out what neither was nor is there."""
+    """Filter out groups that met the condition neither before nor after the change."""
     inner = select.copy()
     select.set("expressions", [exp.Star()])
     select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_g")))))

@@ -1,4 +1,4 @@
-"""The keys and aggregate calls of a SELECT with GROUP BY, as an operator computes them."""
+"""The keys and aggregate calls of a SELECT with GROUP BY, for an operator."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ from penstock.sql.stateful.stages import UnsupportedStream
 
 @dataclass(slots=True)
 class GroupCalls:
-    """The keys of a SELECT and its aggregate calls, equal ones once, with the columns that they are over."""
+    """The keys of a SELECT, its aggregate calls without duplicates, and the columns that they aggregate."""
 
     keys: list[exp.Expr]
     windowed: bool
@@ -23,7 +23,7 @@ class GroupCalls:
 
     @property
     def names(self) -> list[str]:
-        """What the keys are called behind the operator."""
+        """The names of the keys in the operator's output."""
         return [f"_k{place}" for place in range(len(self.keys))]
 
     def named_keys(self) -> list[tuple[exp.Expr, str]]:
@@ -33,7 +33,7 @@ class GroupCalls:
         return exp.alias_(self.lift_expression(projection.unalias()), projection.alias_or_name, quoted=True)
 
     def lift_expression(self, node: exp.Expr) -> exp.Expr:
-        """An expression over what the operator puts out: keys and calls by their names there."""
+        """Rewrite an expression over the operator's output: keys and calls are replaced by their names."""
         for key, name in self.named_keys():
             if node == key:
                 return internal_column(name)
@@ -55,7 +55,7 @@ class GroupCalls:
         return lifted
 
     def taken(self, node: exp.Expr, only: exp.Expr | None) -> exp.Expr:
-        """What stands for an aggregate behind the operator."""
+        """Return the replacement of an aggregate after the operator."""
         argument = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
         distinct = isinstance(argument, exp.Distinct)
         if distinct:

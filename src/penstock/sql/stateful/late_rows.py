@@ -1,4 +1,4 @@
-"""Late rows: the windows that an operator closes because of them, and how those that it drops are found again."""
+"""Late rows: windows that an operator must close because of them, and the query that finds the dropped ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from penstock.sql.stateful.stages import LateRowsQuery, QueryRelation, StageBuil
 
 LATE_ROW: Final = "row"
 LATE_AT: Final = "at"
-"""The columns of late rows: the row as it was read, and the time by which it was due."""
+"""The columns of late rows: the row as it was read, and the time at which it was due."""
 _DROP: Final = "set `late: drop` where its event time is declared"
 
 
 @dataclass(frozen=True, slots=True)
 class ClosingWindow:
-    """A window that is grouped by. Its `time` is the last millisecond in it."""
+    """A window in GROUP BY that an operator closes. Its `time` is the last millisecond in it."""
 
     kind: str
     start: exp.Expr
@@ -29,12 +29,12 @@ class ClosingWindow:
 
     @property
     def telling(self) -> tuple[exp.Expr, ...]:
-        """What tells one window from another, each by itself."""
+        """The expressions that each identify a window."""
         return (self.end, self.time) if self.kind == "CUMULATE" else (self.end, self.start, self.time)
 
 
 def needs_operator_close(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> bool:
-    """Whether an operator of ours must close the windows that a SELECT groups by."""
+    """Whether one of our operators must close the windows that a SELECT groups by."""
     if not bench.has_window(select):
         return False
     read = _stream_relations(relations)
@@ -42,7 +42,7 @@ def needs_operator_close(bench: StageBuilder, select: exp.Select, relations: Seq
 
 
 def closing_window(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> ClosingWindow | None:
-    """The window that a SELECT groups by, if it is ours to close. Its ends then stand for it everywhere."""
+    """Return the window that a SELECT groups by, if an operator must close it. Its start and end then replace it."""
     if not needs_operator_close(bench, select, relations):
         return None
     made, lateness_ms = bench.grouped_window(select), _stream_relations(relations)[0].flow.lateness_ms
@@ -57,7 +57,7 @@ def closing_window(bench: StageBuilder, select: exp.Select, relations: Sequence[
 
 
 def _call_ends(select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
-    """`GROUP BY TUMBLE(at, …)`: the ends are calls as well."""
+    """Return the start, end and time of the window in `GROUP BY TUMBLE(at, …)`: they are calls as well."""
     calls = own_calls(select)
     arguments = made.call.node.expressions
 
@@ -76,7 +76,7 @@ def _call_ends(select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Ex
 
 
 def _column_ends(bench: StageBuilder, select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
-    """`GROUP BY window_start, window_end`: the ends are columns of what is read."""
+    """Return the start, end and time in `GROUP BY window_start, window_end`: they are columns of the input."""
     found = [f for f in bench.followed.used[id(select)] if f.column.made is made]
     start, stop = (next(f.node for f in found if f.column.part == part).copy() for part in ("start", "end"))
     grouped = select.args["group"].expressions
@@ -94,20 +94,20 @@ def _stream_relations(relations: Sequence[QueryRelation]) -> list[QueryRelation]
     return [r for r in relations if not r.flow.static and not isinstance(r.node, exp.Lateral | exp.Unnest)]
 
 
-# Rows that come too late
+# Late rows
 
 
 def refuse_hidden_late_rows(join: exp.Join, relations: Sequence[QueryRelation]) -> None:
-    """A join that Spark does by event time."""
+    """Refuse a join by event time in Spark if late rows must be kept."""
     if any(r.flow.keeps_late for r in relations):
         way_out = f"Spark drops late rows inside its join without showing them; {_DROP}"
         raise UnsupportedStream("JOIN with `late: dead_letter`", join, way_out)
 
 
 def late_rows_query(select: exp.Select, relations: Sequence[QueryRelation], time: exp.Expr) -> LateRowsQuery | None:
-    """The rows that an operator takes, whole; None if late ones are not kept.
+    """Build the query for an operator's whole input rows; None if late rows are not kept.
 
-    They are selected from one batch of an input, read again: nothing that was before may play a part.
+    They are selected from one batch of an input that is read again, so no earlier state may matter.
     """
     read = _stream_relations(relations)
     if not any(r.flow.keeps_late for r in read):

@@ -1,4 +1,4 @@
-"""Functions with OVER: every row once, with what was before it in its partition."""
+"""Functions with OVER: every row once, with results over the earlier rows of its partition."""
 
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -35,7 +35,7 @@ def over_calls(select: exp.Select) -> list[exp.Window]:
 def extract_over(
     bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], windows: list[exp.Window]
 ) -> Flow:
-    """Carve the functions with OVER out of a SELECT, which then reads what the operator puts out."""
+    """Extract the functions with OVER from a SELECT, which then reads the operator's output."""
     place = over_offset(windows[0])
     if select.args.get("group") is not None or select.args.get("distinct"):
         word = "GROUP BY" if select.args.get("group") is not None else "DISTINCT"
@@ -124,7 +124,7 @@ def _frame_bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int |
 
 
 def _order_time(order: exp.Expr, relations: list[QueryRelation], windows: list[exp.Window]) -> exp.Expr | None:
-    """The event time that rows are taken by; None if they are taken as they arrive."""
+    """Return the event time that orders the rows; None if they are processed as they arrive."""
     if is_processing_time(order, relations):
         return None
     if not isinstance(order, exp.Column):
@@ -156,7 +156,7 @@ class _OverCalls:
     arguments: dict[str, exp.Expr] = field(default_factory=dict)
 
     def taken(self, node: exp.Expr, frame: _OverFrame) -> exp.Expr:
-        """What stands for a function with OVER behind the operator."""
+        """Return the replacement of a function with OVER after the operator."""
         is_end = isinstance(node.this, _ENDS)
         if isinstance(node, exp.RespectNulls) and is_end:
             raise UnsupportedStream("RESPECT NULLS with OVER", node, "nulls are skipped here: remove it, or use LAG")

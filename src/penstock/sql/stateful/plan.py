@@ -1,4 +1,4 @@
-"""carve: a tree becomes stages. Subqueries first, then the SELECT around them: joins, then what stands on them."""
+"""Split a tree into stages: subqueries first, then the SELECT around them: its joins, and then its outputs."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -44,11 +44,11 @@ from penstock.sql.stateful.top_n_forms import isolate_top_n, normalize_top_n
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """A query in stages. `tree` reads the last of them; `ordered` are the inputs whose rows need their order.
+    """A query in stages. `tree` reads the last stage; `ordered` are the inputs whose rows need their order.
 
-    The key of changes is that of the outputs; it is empty when the outputs do not tell. `unbounded` has the constructs
-    whose state grows for ever, with their offsets and ways out; `by_time` is whether Spark joins by event time. `notes`
-    are warnings. `lag` is how far the event times of its rows may be behind those of its inputs.
+    The key of changes names outputs; it is empty if no outputs determine it. `unbounded` has the constructs whose state
+    grows for ever, with their offsets and hints; `by_time` is whether Spark joins by event time. `notes` are warnings.
+    `lag` is how far the event times of its rows may be behind those of its inputs.
     """
 
     tree: exp.Query
@@ -71,7 +71,7 @@ def plan_stages(
     *,
     nested: bool = False,
 ) -> StagePlan:
-    """The tree is used up. A query that needs none of this comes back as it was.
+    """Split a tree into stages, and consume it. A query that needs no stages is returned unchanged.
 
     `inputs` are the tables that are read from outside. A `nested` query is read by another one in the same stream.
     """
@@ -88,7 +88,7 @@ def plan_stages(
 
 
 def _drop_hidden_columns(tree: exp.Query, flow: Flow) -> tuple[exp.Query, Flow]:
-    """The outputs without the columns that only carried a key."""
+    """Remove the columns that only carried a key from the outputs."""
     if flow.kind != "changes" or not flow.hidden:
         return tree, flow
     star = exp.Star(except_=[exp.to_identifier(name, quoted=True) for name in sorted(flow.hidden)])
@@ -208,7 +208,7 @@ def _plan_select_body(bench: StageBuilder, select: exp.Select, relations: list[Q
 
 
 def _note_late_windows(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> None:
-    """Note a window over the time of rows that come out of a join at any time: many of them are late for it."""
+    """Note a window over the time of rows that a join emits at any time: many of them are late for the window."""
     made = bench.followed.made.get(id(select))
     time = None if made is None else made.call.time
     if not isinstance(time, exp.Column):
@@ -223,12 +223,12 @@ def _note_late_windows(bench: StageBuilder, select: exp.Select, relations: list[
 
 
 def _is_stateless(select: exp.Select) -> bool:
-    """Whether nothing in a SELECT has a memory."""
+    """Whether a SELECT keeps no state."""
     return not (_is_grouped(select) or over_calls(select) or _is_total(select))
 
 
 def _restore_select(select: exp.Select, before: exp.Select, *, keep_joins: bool) -> None:
-    """Let a SELECT be as it was written, but for its joins if these were written anew."""
+    """Restore a SELECT as written, but keep its joins if these were rewritten."""
     for name in ("expressions", "group", "having", *(() if keep_joins else ("where", "joins"))):
         select.set(name, before.args.get(name))
 
@@ -243,13 +243,13 @@ def _is_total(select: exp.Select) -> bool:
 
 
 def _is_changing_input(bench: StageBuilder, relation: QueryRelation) -> bool:
-    """Whether several changes of one key can come in a batch: only where they are read is their order known."""
+    """Whether one batch can have several changes of a key. Their order is known only where the input is read."""
     node = relation.node
     return relation.flow.kind == "changes" and isinstance(node, exp.Table) and node.name in bench.inputs
 
 
 def _plan_outputs(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], flow: Flow) -> Flow:
-    """What stands on rows that are joined by now: OVER, GROUP BY, DISTINCT, or nothing but outputs."""
+    """Plan the rest of a SELECT over joined rows: OVER, GROUP BY, DISTINCT, or only outputs."""
     if bench.has_window(select):
         if flow.kind != "rows":
             raise UnsupportedStream("a window over changes", select, "use windows over append-only rows")

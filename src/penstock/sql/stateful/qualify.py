@@ -1,4 +1,4 @@
-"""Whose column is whose in a SELECT: every column with the alias of its relation before it, in one spelling."""
+"""Qualify the columns of a SELECT: each gets the alias of its relation, and one spelling."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,16 +13,16 @@ _OURS: Final = "ours"
 
 
 def internal_column(name: str) -> exp.Column:
-    """A column that carving made, and that is nobody's among the relations."""
+    """Build a column that planning adds, and that belongs to no relation."""
     column = exp.column(name, quoted=True)
     column.meta[_OURS] = True
     return column
 
 
 def qualify_columns(select: exp.Select, relations: Sequence[QueryRelation], *, strict: bool = True) -> None:
-    """Write the alias of its relation before every column that has none, and spell out stars.
+    """Add the alias of its relation to every column without one, and qualify stars.
 
-    Without `strict`, what cannot be told stays as it is.
+    Without `strict`, a column of an unknown relation stays unchanged.
     """
     by_alias = {r.alias.casefold(): r for r in relations}
     _keep_output_names(select)
@@ -43,7 +43,7 @@ def qualify_columns(select: exp.Select, relations: Sequence[QueryRelation], *, s
 
 
 def _keep_output_names(select: exp.Select) -> None:
-    """Outputs that are columns keep the spelling of their names, whatever becomes of the column's."""
+    """Add aliases, so that outputs keep the spelling of their names when the columns are renamed."""
     for e in list(select.expressions):
         name = e.output_name
         if isinstance(e, exp.Column | exp.Dot) and not e.is_star and name != name.casefold():
@@ -72,13 +72,13 @@ def _find_owner(
 
 
 def _using_join(select: exp.Select, name: str) -> exp.Join | None:
-    """The join that makes one column of two of this name."""
+    """Return the join that merges two columns of this name; None if there is none."""
     joins = select.args.get("joins") or ()
     return next((j for j in joins if any(u.name.casefold() == name for u in j.args.get("using") or ())), None)
 
 
 def _set_owner(column: exp.Column, owner: QueryRelation) -> None:
-    """One spelling for the same column, so that equal expressions are equal."""
+    """Write a column in one spelling, so that equal expressions are equal."""
     column.this.set("this", column.name.casefold())
     column.this.set("quoted", True)
     if column.table != owner.alias:
@@ -88,7 +88,7 @@ def _set_owner(column: exp.Column, owner: QueryRelation) -> None:
 
 
 def _split_path(column: exp.Column, aliases: Mapping[str, QueryRelation]) -> None:
-    """`payload.user.id` is a column and two fields, unless it begins with an alias."""
+    """Split `payload.user.id` into a column and two fields, unless it begins with an alias."""
     parts = list(column.parts)
     owned = len(parts) > 1 and parts[0].name.casefold() in aliases
     head, fields = (parts[:2], parts[2:]) if owned else (parts[:1], parts[1:])
@@ -116,7 +116,7 @@ def _qualify_stars(
 
 
 def expand_stars(select: exp.Select, relations: Sequence[QueryRelation]) -> bool:
-    """Put the columns in the place of stars; False if they are not known."""
+    """Replace stars by their columns. Return False if these are not known."""
     by_alias = {r.alias.casefold(): r for r in relations}
     outputs: list[exp.Expr] = []
     for e in select.expressions:
@@ -134,7 +134,7 @@ def expand_stars(select: exp.Select, relations: Sequence[QueryRelation]) -> bool
 
 
 def resolve_aliases(select: exp.Select, *roots: exp.Expr | None) -> None:
-    """An alias of an output stands for the output."""
+    """Replace the alias of an output by the output's expression."""
     outputs = {e.alias.casefold(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
     for root in roots:
         for column in list(root.find_all(exp.Column)) if root is not None else ():
@@ -144,7 +144,7 @@ def resolve_aliases(select: exp.Select, *roots: exp.Expr | None) -> None:
 
 
 def resolve_ordinals(select: exp.Select, clause: exp.Group) -> None:
-    """In GROUP BY, a number stands for an output."""
+    """Replace an output's number in GROUP BY by the output's expression."""
     for literal in [e for e in clause.expressions if isinstance(e, exp.Literal) and not e.is_string]:
         place = int(literal.this) - 1
         if 0 <= place < len(select.expressions):

@@ -1,4 +1,4 @@
-"""What a SELECT reads: its relations by alias, and CTEs where they are read. Stages cannot see those of the query."""
+"""Relations of a SELECT by alias. CTEs are inlined where they are read, because stages cannot see them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,7 +12,7 @@ from penstock.sql.stateful.stages import Flow, QueryRelation, StageBuilder, Unsu
 def collect_relations(
     bench: StageBuilder, select: exp.Select, carve: Callable[[exp.Expr], Flow]
 ) -> list[QueryRelation]:
-    """What a SELECT reads, in the order of the text; subqueries are carved on the way."""
+    """Collect the relations of a SELECT in the order of the text. Subqueries are planned with `carve`."""
     nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
     found: list[QueryRelation] = []
     for node in nodes:
@@ -25,7 +25,7 @@ def collect_relations(
             case exp.Table():
                 flow = bench.tables.get(node.name, Flow())
                 if flow.static:
-                    node.set("version", None)  # it has no other versions than the one that is there
+                    node.set("version", None)  # only the current version exists
                 found.append(QueryRelation(node.alias_or_name, node, flow))
             case _:
                 found.append(QueryRelation(node.alias_or_name, node, Flow()))
@@ -35,7 +35,7 @@ def collect_relations(
 
 
 def inline_relations(bench: StageBuilder, relations: list[QueryRelation]) -> list[QueryRelation]:
-    """The relations with CTEs put in where they are read, and every subquery with the alias of its columns."""
+    """Inline the CTEs of relations where they are read, and give every subquery the alias of its columns."""
     found = []
     for relation in relations:
         node = relation.node
@@ -51,7 +51,6 @@ def inline_relations(bench: StageBuilder, relations: list[QueryRelation]) -> lis
 
 
 def inline_ctes(query: exp.Expr, local: Mapping[str, QueryRelation]) -> None:
-    """Put each CTE in where it is read."""
     for table in list(query.find_all(exp.Table)):
         if (cte := _find_cte(table, local)) is not None:
             table.replace(_inline_cte(cte, table, local))
@@ -72,9 +71,9 @@ def _as_subquery(node: exp.Expr, table: exp.Table) -> exp.Subquery:
 
 
 def inline_shared_ctes(query: Query) -> Query:
-    """The query with CTEs that are read more than once put in where they are: what they read is then read twice.
+    """Inline CTEs that are read more than once, so that their inputs are read as often.
 
-    Spark does not take one reader in two branches of a stream with operators.
+    Spark does not support one reader in two branches of a stream with operators.
     """
 
     def edit(tree: exp.Query) -> exp.Query:
@@ -85,7 +84,7 @@ def inline_shared_ctes(query: Query) -> Query:
 
 
 def inline_chosen_ctes(tree: exp.Expr, chosen: Callable[[exp.CTE, int], bool]) -> None:
-    """Put CTEs in where they are read; `chosen` is told how often that is."""
+    """Inline the CTEs that `chosen` selects, given the CTE and the number of its readers."""
     for query in list(tree.find_all(exp.Query)):
         with_ = query.args.get("with_")
         for cte in reversed(list(with_.expressions)) if with_ is not None else ():

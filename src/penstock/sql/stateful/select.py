@@ -1,7 +1,7 @@
-"""One SELECT and the relations it reads: its own expressions, and rows as structs by alias.
+"""The parts of one SELECT, and its rows as structs by alias.
 
-Before an operator, the row of each relation is packed into a struct that is called like its alias. Behind it,
-`o.amount` then still means what it did, and `o.*` too.
+Before an operator, the row of each relation is packed into a struct with the name of its alias. After the operator,
+`o.amount` and `o.*` then still have the same meaning.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ _OWN: Final = ("expressions", "where", "group", "having", "qualify", "windows", 
 
 
 def own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """The expressions of the SELECT itself: not those of subqueries in it."""
+    """Return the expressions of the SELECT itself, without those of its subqueries."""
     for name in _OWN:
         found = select.args.get(name)
         for root in found if isinstance(found, list) else [found]:
@@ -34,7 +34,7 @@ def _walk_expressions(root: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def is_unnest_join(join: exp.Join) -> bool:
-    """Whether it only unfolds something of the row itself."""
+    """Whether a join only unnests a part of the row itself."""
     return isinstance(join.this, exp.Lateral | exp.Unnest)
 
 
@@ -51,9 +51,9 @@ def pack_rows(
     rows: bool = True,
     order: bool = False,
 ) -> exp.Select:
-    """SELECT the rows of the relations as structs, and what else is asked for, from where `select` reads.
+    """Build a SELECT of the relations' rows as structs, and of `extra`, from the source of `select`.
 
-    The structs have what the outputs of `select` name.
+    The structs have the columns that the outputs of `select` use.
     """
     outputs = [struct for r in relations if (struct := _row_struct(select, r)) is not None] if rows else []
     inner = exp.Select(expressions=[*outputs, *(e.copy() for e in extra), clock_column()])
@@ -80,7 +80,7 @@ def _row_struct(select: exp.Select, relation: QueryRelation) -> exp.Expr | None:
 
 
 def relation_star(relation: QueryRelation) -> exp.Column:
-    """All columns of a relation but those that mark its changes or carry its key."""
+    """Return all columns of a relation except those that mark its changes or carry its key."""
     mark = {"changes": OP, "signed": SIGN}.get(relation.flow.kind)
     others = [] if relation.packed else [*([mark] if mark else ()), *sorted(relation.flow.hidden)]
     star = exp.Star(except_=[exp.to_identifier(name, quoted=True) for name in others]) if others else exp.Star()
@@ -88,20 +88,20 @@ def relation_star(relation: QueryRelation) -> exp.Column:
 
 
 def blank_order() -> list[exp.Expr]:
-    """The columns of the order where rows have none of their own."""
+    """Return constant order columns, for rows without an order."""
     blanks = {"bigint": exp.Literal.number(0), "string": exp.Literal.string("")}
     kinds = ("bigint", "string", "bigint", "bigint")
     return [exp.alias_(exp.cast(blanks[k].copy(), k), name) for k, name in zip(kinds, ORDER, strict=True)]
 
 
 def clock_column() -> exp.Expr:
-    """When the batch began."""
+    """Return the column with the start of the batch."""
     now = exp.Anonymous(this=CLOCK)
     return exp.alias_(exp.Anonymous(this="unix_millis", expressions=[now]), NOW)
 
 
 def _add_order(bench: StageBuilder, inner: exp.Select, relations: Sequence[QueryRelation]) -> None:
-    """Where rows come straight from an input, they have an order; elsewhere only their batches do."""
+    """Add the order columns. Rows straight from an input have an order; other rows get constants."""
     node = relations[0].node if len(relations) == 1 else None
     columns: list[exp.Expr]
     if isinstance(node, exp.Table) and node.name in bench.inputs:
@@ -117,7 +117,7 @@ def _add_order(bench: StageBuilder, inner: exp.Select, relations: Sequence[Query
 
 
 def read_view(select: exp.Select, view: str, alias: str | None = None, *, joins: bool = False) -> None:
-    """Let the SELECT read a view instead of what it read; with `joins`, these stay."""
+    """Make the SELECT read a view instead of its relations; with `joins`, its joins stay."""
     table = exp.Table(this=exp.to_identifier(view, quoted=True))
     if alias is not None:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))

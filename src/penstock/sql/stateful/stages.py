@@ -1,4 +1,4 @@
-"""What carving works with: how rows flow, the stages that come out, and the workbench that collects them."""
+"""The parts of planning: how rows flow, the stages, and the builder that collects them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ FlowKind: TypeAlias = Literal["rows", "changes", "signed"]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """How the rows of a table or subquery come.
+    """The flow of a table's or subquery's rows.
 
-    `rows` only ever come. `changes` are inserts, updates and deletes by `key`, told apart by `_gs_op`. `signed` rows
-    come and go, told apart by `_sign`. `columns` are None when they are not known. `times` are the columns with event
-    time and `clocks` those with the time of processing, by folded names. `watermarked` is whether Spark itself still
-    knows about event time. `hidden` are columns of the key that are no columns for people. For `lateness_ms` after a
-    window's end its rows still count; `keeps_late` is whether those that come later are to be kept, and `mixed` whether
-    rows of several inputs are put together. A `static` table is looked up, and is no stream. If changes are `repeated`,
-    a batch may hold several of one key, with the columns of `ORDER` and `WAS` beside them. `joined` is whether rows
-    come out of a join that Spark does; `stale` are times of rows that may have waited in it for any time.
+    `rows` are append-only. `changes` are inserts, updates and deletes by `key`, marked in `_gs_op`. `signed` rows are
+    added and retracted, marked in `_sign`. `columns` is None if they are not known. `times` are the columns with event
+    time and `clocks` those with processing time, in lower case. `watermarked` is whether Spark itself still tracks
+    event time. `hidden` are columns of the key that are not visible to users. Rows are accepted for `lateness_ms` after
+    a window's end; `keeps_late` is whether later ones must be kept, and `mixed` whether rows of several inputs are
+    united. A `static` table is a lookup table and not a stream. If changes are `repeated`, a batch may have several of
+    one key, with the columns of `ORDER` and `WAS`. `joined` is whether rows come out of a join that Spark runs; `stale`
+    are times of rows that may have waited in it for any time.
     """
 
     kind: FlowKind = "rows"
@@ -43,7 +43,7 @@ class Flow:
     stale: frozenset[str] = frozenset()
 
     def has(self, name: str) -> bool | None:
-        """Whether there is a column of this name, if that is known."""
+        """Whether there is a column of this name; None if the columns are not known."""
         return None if self.columns is None else name.casefold() in map(str.casefold, self.columns)
 
 
@@ -55,7 +55,7 @@ class SqlStage:
 
 @dataclass(frozen=True, slots=True)
 class LateRowsQuery:
-    """SELECT the rows that an operator may find late, with the time by which each was due. It reads one table."""
+    """The SELECT of rows that an operator may find late, with the time at which each was due. It reads one table."""
 
     tree: exp.Query
     table: str
@@ -63,10 +63,10 @@ class LateRowsQuery:
 
 @dataclass(frozen=True, slots=True)
 class JoinLag:
-    """How far the event times of rows may be behind when joins put them out.
+    """How far the event times of joined rows may be behind when they are emitted.
 
-    Beyond `behind_ms` nothing is known unless the lag is `bounded`: a join may lack a constant bound, or put out rows
-    without a partner, which come after the pairs of the batch that moved event time.
+    The lag can exceed `behind_ms` unless it is `bounded`: a join may lack a constant bound, or emit unmatched rows,
+    which follow the pairs of the batch that moved event time.
     """
 
     joined: bool = False
@@ -83,7 +83,7 @@ NO_LAG: Final = JoinLag()
 
 @dataclass(frozen=True, slots=True)
 class OperatorStage:
-    """`late` is there if late rows are to be kept."""
+    """A stage that an operator runs. `late` is set if late rows must be kept."""
 
     view: str
     inputs: tuple[str, ...]
@@ -96,9 +96,9 @@ QueryStage: TypeAlias = SqlStage | OperatorStage
 
 @dataclass(frozen=True, slots=True)
 class QueryRelation:
-    """Something in FROM, by its alias; `packed` rows are structs that are called by the alias.
+    """A relation in FROM, by its alias; `packed` rows are structs with the name of the alias.
 
-    `shown` has the columns in such a struct that are the same as columns of the key beside it, by the latter.
+    `shown` maps columns of the key outside of such a struct to the equal columns in the struct.
     """
 
     alias: str
@@ -109,7 +109,7 @@ class QueryRelation:
 
 
 class UnsupportedStream(Exception):
-    """A query that cannot be carved; the reason is for people."""
+    """A query that cannot be split into stages. The problem is shown to the user."""
 
     def __init__(self, name: str, node: exp.Expr | int, way_out: str) -> None:
         super().__init__(name)
@@ -118,32 +118,32 @@ class UnsupportedStream(Exception):
 
 
 RANK: Final = "_rank"
-"""The number of a row in its partition."""
+"""The column with the number of a row in its partition."""
 ORDERED: Final = "#ordered"
-"""What is added to the name of an input to read it with the order of its rows."""
+"""The suffix of an input's name that reads it with the order of its rows."""
 
 
 @dataclass(slots=True)
 class StageBuilder:
-    """Where the stages of one query are collected. Views are numbered within the query's own."""
+    """The builder that collects the stages of one query. Views are numbered within the query's view."""
 
     view: str
     tables: Mapping[str, Flow]
     inputs: Collection[str] = ()
-    """The tables that are read from outside, so that their rows have an order."""
+    """The tables that are read from outside, whose rows have an order."""
     ttl_ms: int | None = None
     followed: WindowIndex = field(default_factory=WindowIndex)
-    """The windows of the query; Spark closes most of them itself."""
+    """The windows of the query. Spark closes most of them itself."""
     stages: list[QueryStage] = field(default_factory=list)
     ordered: set[str] = field(default_factory=set)
     unbounded: list[tuple[str, int, str]] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
     by_time: bool = False
-    """Whether Spark does a join by event time."""
+    """Whether Spark runs a join by event time."""
     lag: JoinLag = NO_LAG
-    """How far rows may be behind when they have come out of the joins."""
+    """How far rows may be behind after the joins."""
     local: dict[str, QueryRelation] = field(default_factory=dict)
-    """CTEs that became views, by folded name."""
+    """CTEs that became views, by lower-case name."""
 
     def sql(self, tree: exp.Query) -> str:
         view = f"{self.view}${len(self.stages) + 1}"
@@ -160,10 +160,9 @@ class StageBuilder:
         return select.args.get("group") is not None and windowed
 
     def grouped_window(self, select: exp.Select) -> SelectWindow:
-        """The window that a SELECT groups by."""
         return self.followed.made.get(id(select)) or self.followed.groups[id(select)]
 
     def note_unbounded_state(self, name: str, offset: int, way_out: str = "use a window") -> None:
-        """Note state that grows with the keys, unless it expires, and what could be done beside that."""
+        """Note state that grows with the keys, with an alternative to a TTL. With a TTL nothing is noted."""
         if self.ttl_ms is None and (name, offset, way_out) not in self.unbounded:
             self.unbounded.append((name, offset, way_out))

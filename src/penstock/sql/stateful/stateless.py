@@ -1,4 +1,4 @@
-"""What comes through a SELECT that has no memory: its columns, event time, and the time of processing."""
+"""The output of a stateless SELECT: its columns, event time and processing time."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from penstock.sql.stateful.stages import Flow, QueryRelation
 
 
 def stateless_flow(select: exp.Select, relations: Sequence[QueryRelation]) -> Flow:
-    """The flow of a SELECT that Spark does itself: event time goes along in columns that come out unchanged."""
+    """Return the flow of a SELECT that Spark runs itself. Unchanged columns keep their event time."""
     by_alias = {r.alias.casefold(): r for r in relations}
     in_time = timely_relations(select, relations)
     times: set[str] = set()

@@ -1,4 +1,4 @@
-"""`ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)` and a limit on it: the first rows of each partition, as changes."""
+"""`ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)` with a limit: the first rows of each partition, as changes."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from penstock.sql.stateful.stateless import stateless_flow
 
 @dataclass(frozen=True, slots=True)
 class TopNQuery:
-    """A subquery that numbers its rows, and how many of them the query around it wants."""
+    """A subquery that numbers its rows, and the limit on the number in the outer query."""
 
     inner: exp.Select
     window: exp.Window
@@ -26,14 +26,14 @@ class TopNQuery:
     limit: int
 
     def split(self, condition: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
-        """The conditions that limit the number, and the others."""
+        """Split a condition into the limits on the number and the other conditions."""
         parts = conjuncts(condition)
         limits = [c for c in parts if _parse_limit(c, self.name) is not None]
         return limits, [c for c in parts if not any(c is limit for limit in limits)]
 
 
 def find_top_n(select: exp.Select) -> TopNQuery | None:
-    """Whether a SELECT wants the first rows of a subquery that numbers them."""
+    """Find the subquery with numbered rows of which a SELECT reads the first ones; None if there is none."""
     origin = select.args.get("from_")
     where = select.args.get("where")
     if origin is None or not isinstance(origin.this, exp.Subquery) or not isinstance(origin.this.this, exp.Select):
@@ -52,7 +52,7 @@ def find_top_n(select: exp.Select) -> TopNQuery | None:
 
 
 def _parse_limit(condition: exp.Expr, name: str) -> int | None:
-    """`rn = 1`, `rn <= 3`, `rn < 4`, `3 >= rn`."""
+    """Return the limit in `rn = 1`, `rn <= 3`, `rn < 4` or `3 >= rn`; None for other conditions."""
     if not isinstance(condition, exp.EQ | exp.LTE | exp.LT | exp.GT | exp.GTE):
         return None
     one, other = condition.left, condition.right
@@ -78,7 +78,7 @@ def _parse_limit(condition: exp.Expr, name: str) -> int | None:
 def extract_top_n(
     bench: StageBuilder, select: exp.Select, found: TopNQuery, relations: list[QueryRelation], *, signed: bool
 ) -> QueryRelation:
-    """Carve the numbering out: the SELECT then reads the first rows, under the alias that the subquery had."""
+    """Extract the numbering: the SELECT then reads the first rows, under the alias of the subquery."""
     alias = select.args["from_"].this.alias or "_t0"
     partition, ordered = _partition_order(found)
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
@@ -116,7 +116,7 @@ def _sorted_rows(
     *,
     signed: bool,
 ) -> tuple[exp.Select, tuple[Sort, ...]]:
-    """The rows with the columns that they are sorted by, and how; the order of arrival needs none of its own."""
+    """Return the SELECT of rows with their sort columns, and the order. Ascending arrival needs no column."""
     first = ordered.expressions[0]
     by_arrival = is_processing_time(first.this, relations)
     sorts = [] if by_arrival else [_sort_column(o, place) for place, o in enumerate(ordered.expressions)]
@@ -130,7 +130,7 @@ def _sorted_rows(
 
 
 def _is_latest(ordered: exp.Order, relations: list[QueryRelation]) -> bool:
-    """Whether rows are sorted by event time alone, the latest first: of equal times, that is the last that came."""
+    """Whether rows are sorted by event time alone, latest first: of equal times, the last arrival then wins."""
     first, *others = ordered.expressions
     column = first.this
     return (
@@ -142,12 +142,12 @@ def _is_latest(ordered: exp.Order, relations: list[QueryRelation]) -> bool:
 
 
 def _is_row_set(operator: Ranking) -> bool:
-    """Whether several rows of a partition are wanted, whatever their numbers: they only come and go."""
+    """Whether several rows of a partition are kept and their numbers are not used: rows are only added or removed."""
     return operator.limit > 1 and operator.rank is None
 
 
 def _top_n_flow(operator: Ranking, flow: Flow) -> Flow:
-    """How the first rows come. The first that ever came stays the first."""
+    """Return the flow of the first rows. With arrival order and a limit of 1, the first row never changes."""
     if _is_row_set(operator):
         return replace(flow, kind="signed")
     if operator.limit == 1 and not operator.order and not operator.signed:
@@ -157,7 +157,7 @@ def _top_n_flow(operator: Ranking, flow: Flow) -> Flow:
 
 
 def _partition_order(found: TopNQuery) -> tuple[list[exp.Expr], exp.Order]:
-    """What rows are partitioned and sorted by."""
+    """Return the partition and the order of the numbering. Raise UnsupportedStream if they are not supported."""
     window = found.window
     others = [n for n in own_nodes(found.inner) if isinstance(n, exp.Window) and n is not window]
     if others:
@@ -177,7 +177,7 @@ def _partition_order(found: TopNQuery) -> tuple[list[exp.Expr], exp.Order]:
 
 
 def _read_top_n(select: exp.Select, found: TopNQuery, view: str) -> None:
-    """Read the operator's view; the number of a row is a column of its own there, and the limit is met."""
+    """Read the operator's view. The row number is a separate column there, and the limit is already applied."""
     _, rest = found.split(select.args["where"].this)
     select.set("where", combine_conditions(rest))
     for node in list(own_nodes(select)):
@@ -202,7 +202,7 @@ def _rank_name(found: TopNQuery) -> str:
 
 
 def _is_star_without(e: exp.Expr, name: str) -> bool:
-    """Whether a star is over all columns but this one."""
+    """Whether a star excludes exactly this column."""
     return isinstance(e, exp.Star) and [i.name.casefold() for i in e.args.get("except_") or ()] == [name]
 
 
@@ -222,7 +222,7 @@ def _name_output(projection: exp.Expr) -> exp.Expr:
 
 
 def _partition_output(partition: exp.Expr, kept: list[exp.Expr], relations: list[QueryRelation]) -> str | None:
-    """The output that is what rows are partitioned by."""
+    """Return the output that equals a partition expression; None if there is none."""
     for e in kept:
         if e.unalias() == partition:
             return str(e.alias_or_name)
@@ -233,13 +233,13 @@ def _partition_output(partition: exp.Expr, kept: list[exp.Expr], relations: list
 
 
 def _sort_column(ordered: exp.Ordered, place: int) -> tuple[exp.Expr, Sort]:
-    """A column to sort by, and how."""
+    """Return a column to sort by, and its sort order."""
     name = f"_o{place}"
     return exp.alias_(ordered.this.copy(), name), Sort(name, bool(ordered.args.get("desc")), _nulls_last(ordered))
 
 
 def _arrival_columns(packed_rows: exp.Select) -> list[exp.Expr]:
-    """What tells when a row came, among the outputs: its batch, then its place."""
+    """Return the output columns that order rows by arrival: the batch, then the position in it."""
     named = {e.alias_or_name: e for e in packed_rows.expressions}
     return [named[name] for name in (NOW, *ORDER)]
 

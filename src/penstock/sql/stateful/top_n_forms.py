@@ -1,4 +1,4 @@
-"""Other ways to write the first rows of a partition, turned into a subquery with a condition on it."""
+"""Normalize other forms of the first rows of a partition to a subquery with a condition."""
 
 from sqlglot import exp
 
@@ -8,7 +8,7 @@ from penstock.sql.stateful.top_n import TopNQuery
 
 
 def normalize_top_n(tree: exp.Expr) -> None:
-    """Write every numbering of rows in the one way."""
+    """Rewrite every numbering of rows to one form."""
     inline_chosen_ctes(tree, lambda cte, _: _has_row_number(cte.this))
     for select in list(tree.find_all(exp.Select)):
         if select.args.get("qualify") is not None:
@@ -16,7 +16,7 @@ def normalize_top_n(tree: exp.Expr) -> None:
 
 
 def _rewrite_qualify(select: exp.Select) -> None:
-    """QUALIFY is WHERE around a subquery."""
+    """Rewrite QUALIFY as WHERE around a subquery."""
     qualify = select.args["qualify"]
     inner = exp.Select()
     for name, value in list(select.args.items()):
@@ -45,7 +45,7 @@ def _rewrite_qualify(select: exp.Select) -> None:
 
 
 def isolate_top_n(select: exp.Select, found: TopNQuery) -> None:
-    """Where the first rows are joined, they are a subquery of their own."""
+    """Move joined first rows into a subquery of their own."""
     subquery, where = select.args["from_"].this, select.args["where"]
     limits, rest = found.split(where.this)
     alias = exp.TableAlias(this=exp.to_identifier(subquery.alias or "_t0", quoted=True))
@@ -56,6 +56,6 @@ def isolate_top_n(select: exp.Select, found: TopNQuery) -> None:
 
 
 def _has_row_number(query: exp.Expr) -> bool:
-    """Whether a CTE numbers its rows: it must stand where it is read, so that the limit on the number is seen."""
+    """Whether a CTE numbers its rows. It must be inlined where it is read, to find the limit on the number."""
     outputs = [e.unalias() for e in query.expressions] if isinstance(query, exp.Select) else []
     return any(isinstance(e, exp.Window) and isinstance(e.this, exp.RowNumber) for e in outputs)

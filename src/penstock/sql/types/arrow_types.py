@@ -1,4 +1,4 @@
-"""The names that pipelines give to types, in the words of Spark."""
+"""The type names of pipelines, and their Spark types."""
 
 import re
 from typing import Final
@@ -22,7 +22,7 @@ TYPE_NAMES: Final = (*_NAMES, "decimal128(p,s)", "decimal256(p)")
 
 
 def column_type(name: str) -> str | None:
-    """The Spark type for a name: Arrow's (`int64`, `decimal128(20,4)`) or one of SQL; None if it is none."""
+    """Return the Spark type of an Arrow name (`int64`, `decimal128(20,4)`) or a SQL name; None for other names."""
     word = name.strip().lower()
     if word in _NAMES:
         return _NAMES[word]
@@ -37,16 +37,16 @@ def column_type(name: str) -> str | None:
 
 
 def is_long_fraction(name: str) -> bool:
-    """Whether a name is that of decimals which have more digits than Spark's, some of them behind the point.
+    """Whether a name is a decimal with a fraction and more digits than Spark supports.
 
-    In JSON they would be read as floats, so they have no type.
+    In JSON such a number would be read as a float, so it has no type.
     """
     size = _decimal_size(name.strip().lower())
     return size is not None and _SPARK_DIGITS < size[0] <= size[2] and 0 < size[1] <= size[0]
 
 
 def _decimal_size(word: str) -> tuple[int, int, int] | None:
-    """The digits of a decimal, those behind the point, and how many it may have."""
+    """Return the precision, the scale and the maximum precision of a decimal."""
     found = _DECIMAL.fullmatch(word)
     if found is None:
         return None
@@ -61,7 +61,7 @@ _MOMENT: Final = re.compile(r"timestamp\((?:second|millisecond|microsecond|nanos
 
 
 def arrow_type(name: str) -> str | None:
-    """The Spark type for what `arrow_cast` names; None if Spark has none that takes the same values."""
+    """Return the Spark type for a type name in `arrow_cast`; None if Spark has no type with the same values."""
     word = name.strip().lower()
     if word.startswith(("uint", "time32", "time64", "duration", "interval", "null", "u256", "i256", "int256")):
         return None

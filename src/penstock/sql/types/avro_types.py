@@ -1,4 +1,4 @@
-"""Spark's types in the words of Avro."""
+"""Conversion of Spark's types to Avro."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from sqlglot import exp
 from penstock.sql.types.columns import Column, data_type
 
 SIGNED: Final = "penstock.type"
-"""Where a type says that its numbers have a sign: by their digits alone one would take them for unsigned ones."""
+"""The attribute that marks a signed number. Without it, the type would be read as unsigned by its precision."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN: Final[dict[exp.DType, Any]] = {
     exp.DType.BOOLEAN: "boolean",
@@ -30,7 +30,7 @@ _PLAIN: Final[dict[exp.DType, Any]] = {
 
 
 def avro_record(name: str, columns: Iterable[Column], doc: str | None = None) -> dict[str, Any]:
-    """A record with these columns, all of which may be null. ValueError if a column cannot be in one."""
+    """Build a record schema with these columns, all nullable. Raise ValueError for a column that Avro cannot have."""
     fields = [_field(name, column.name, column.type) for column in columns]
     return {"type": "record", "name": _record_name(name), **({"doc": doc} if doc else {}), "fields": fields}
 
@@ -44,7 +44,7 @@ def _field(record: str, name: str, kind: str | None) -> dict[str, Any]:
 
 
 def _type(name: str, kind: exp.DataType) -> Any:
-    """`name` is for a record, should it be one."""
+    """Return the Avro type of a Spark type. `name` is used if it is a record."""
     match kind.this:
         case exp.DType.DECIMAL:
             precision, scale = ([int(size.name) for size in kind.expressions] + [10, 0][len(kind.expressions) :])[:2]

@@ -1,4 +1,4 @@
-"""Which types can be made into which others, with nothing lost in silence: Spark stops at a value that does not fit."""
+"""Conversions between types without silent loss: Spark fails on a value that does not fit."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,15 +10,15 @@ from penstock.sql.types.columns import Columns, data_type
 
 _Type: Final = exp.DataType.Type
 _WHOLE: Final = {_Type.TINYINT: 3, _Type.SMALLINT: 5, _Type.INT: 10, _Type.BIGINT: 19}
-"""Types of whole numbers, and how many digits they have."""
+"""The integer types, with their number of digits."""
 _EXACT_DIGITS: Final = {_Type.FLOAT: 7, _Type.DOUBLE: 15}
 _TIMES: Final = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ, _Type.TIMESTAMPNTZ, _Type.DATE})
 
 
 def can_coerce(given: str | None, wanted: str | None, *, texts_are_bytes: bool = False) -> bool:
-    """Whether values of one type become values of the other, or stop the query. What is not known may well fit.
+    """Whether values of one type convert to the other, or fail the query. An unknown type is accepted.
 
-    Text becomes bytes only where it may hold any; elsewhere it may be a way to write them down.
+    A string converts to bytes only with `texts_are_bytes`; elsewhere it may be an encoding of them.
     """
     if given is None or wanted is None:
         return True
@@ -36,13 +36,16 @@ def can_coerce(given: str | None, wanted: str | None, *, texts_are_bytes: bool =
         return one.this in _WHOLE  # 0 and 1
     if other.this is _Type.BINARY:
         return texts_are_bytes and one.this is _Type.TEXT
-    # files of text have no times, only texts that are read as such
+    # text files have no time types, only strings that are parsed as times
     return other.this in _TIMES and (one.this is _Type.TEXT or (one.this is _Type.DATE and other.this is not one.this))
 
 
 def mismatches(bounded: Columns, unbounded: Columns, kind: str) -> Iterator[tuple[str, str]]:
-    """Columns of an unbounded source that one of some kind before it lacks, or has otherwise, and what to say."""
-    texts_are_bytes = kind == "clickhouse"  # it has no other type for them
+    """Return the columns of an unbounded source that the bounded source lacks or has with another type.
+
+    Each comes with a message. `kind` is the kind of the bounded source.
+    """
+    texts_are_bytes = kind == "clickhouse"  # ClickHouse has no other type for bytes
     found = {column.name: column.type for column in bounded}
     for column in unbounded:
         if column.name == OP:
@@ -59,7 +62,7 @@ def _is_exact(kind: exp.DataType) -> bool:
 
 
 def _digits(kind: exp.DataType) -> tuple[int, int]:
-    """How many digits a number of this type has, and how many of them stand behind the point."""
+    """Return the precision and the scale of a number type."""
     if kind.this in _WHOLE:
         return _WHOLE[kind.this], 0
     given = [int(part.name) for part in kind.expressions]

@@ -14,7 +14,7 @@ from penstock.sql.parse.dialects import PROJECT, SPARK
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column by name; `type` is Spark SQL text, None where nobody has said it yet."""
+    """A column by name. `type` is Spark SQL text; None if it is not known yet."""
 
     name: str
     type: str | None = None
@@ -24,16 +24,16 @@ Columns: TypeAlias = tuple[Column, ...]
 
 
 TIME_TYPES: Final = frozenset({None, "STRING", "TIMESTAMP", "TIMESTAMP_NTZ", "BIGINT", "INT", "DATE"})
-"""What can say when a row happened; None is a type that is not known."""
+"""The types that event time can have. None is an unknown type."""
 
 
 def column_spelling(folded: str, columns: Columns | None) -> str | None:
-    """A column as its owner writes it."""
+    """Return a column's name as its owner spells it; None if there is no such column."""
     return next((c.name for c in columns or () if c.name.casefold() == folded), None)
 
 
 def find_case_clash(names: Iterable[str]) -> tuple[str, str] | None:
-    """The first two names that SQL takes for one: it does not tell upper from lower case."""
+    """Return the first two names that differ only in case, which SQL takes for one name."""
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
@@ -44,13 +44,13 @@ def find_case_clash(names: Iterable[str]) -> tuple[str, str] | None:
 
 @cache
 def data_type(text: str) -> exp.DataType:
-    """A Spark type as sqlglot knows it. Shared: never to be changed."""
+    """Return a Spark type as a sqlglot type. It is cached: callers must not change it."""
     return exp.DataType.build(text, dialect=SPARK)
 
 
 @cache
 def spark_type(text: str) -> str | None:
-    """The Spark type for a type as people write it: `VARCHAR(20)`, `TIMESTAMP(3)`, `ROW<a INT>`; None if it is none."""
+    """Return the Spark type of a written type, such as `VARCHAR(20)` or `ROW<a INT>`; None if it is not a type."""
     plain = _NULLABILITY.sub("", text)
     if plain.count("(") != plain.count(")"):
         return None
@@ -66,11 +66,11 @@ def spark_type(text: str) -> str | None:
 
 
 _DIGITS: Final = 38
-"""The most digits that a decimal has."""
+"""The maximum number of digits of a decimal."""
 
 
 def wrong_digits(kind: exp.DataType, most: int = _DIGITS) -> tuple[str, str] | None:
-    """What is wrong with the digits of a decimal, and the way out."""
+    """Return the message and the hint for wrong digits of a decimal; None if they are valid."""
     sizes = [int(e.name) for e in kind.expressions if e.name.isdigit()] if kind.this is exp.DType.DECIMAL else []
     if sizes and not 1 <= sizes[0] <= most:
         return f"a DECIMAL has 1 to {most} digits, and not {sizes[0]}", f"write DECIMAL({most}, …) at most"
@@ -84,7 +84,7 @@ TYPE_NAMES: Final = (
     "STRING", "BIGINT", "INT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL", "BOOLEAN", "TIMESTAMP", "DATE",
     "BINARY", "ARRAY", "MAP", "ROW", "VARCHAR",
 )  # fmt: skip
-"""The names of types that people write, the common ones first."""
+"""The names of types that users write, the common ones first."""
 _NULLABILITY: Final = re.compile(r"\s+(NOT\s+)?NULL\s*$", re.IGNORECASE)
 SPARK_HAS: Final = frozenset(
     {
@@ -116,7 +116,7 @@ _PLAIN: Final = {
 
 
 def type_text(inferred: exp.DataType | None) -> str | None:
-    """The Spark text of an inferred type; None where inference gave up."""
+    """Render an inferred type as Spark SQL; None if inference failed."""
     if inferred is None or inferred.this in (exp.DType.UNKNOWN, exp.DType.NULL):
         return None
     if inferred.this in exp.DataType.TEXT_TYPES:

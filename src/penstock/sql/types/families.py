@@ -1,4 +1,4 @@
-"""The types in a tree, as far as they can be relied on, and the families that they belong to."""
+"""Known types in a tree, and the families that they belong to."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
@@ -24,7 +24,7 @@ _FAMILIES: Final[Mapping[exp.DType, Family]] = {kind: family for family, kinds i
 
 
 class KnownTypes:
-    """Types in a tree that has been annotated. A column is known by its name: if it is doubted, it is so everywhere."""
+    """The types of an annotated tree. Columns are identified by name: a doubtful one is doubtful everywhere."""
 
     def __init__(self, typed: exp.Expr) -> None:
         self._unsure: set[int] = set()
@@ -37,7 +37,7 @@ class KnownTypes:
             call.time.name.casefold()
             for call in find_window_calls(typed.find_all(exp.Anonymous))
             if isinstance(call.time, exp.Column) and _family(call.time) != "time"
-        }  # a window may make an event time of it
+        }  # a window may turn it into event time
         inner = [select for select in typed.find_all(exp.Select) if select is not typed]
         known: set[str] = set()
         while True:
@@ -50,7 +50,7 @@ class KnownTypes:
                 return
 
     def _mark_doubtful(self, node: exp.Expr | None) -> None:
-        """Whatever a node is part of is doubted with it."""
+        """Mark a node and everything that contains it as doubtful."""
         while node is not None and id(node) not in self._unsure:
             self._unsure.add(id(node))
             node = node.parent

@@ -1,4 +1,4 @@
-"""The types that functions and operators of Flink SQL give, for the inference of types."""
+"""Result types of the functions and operators of Flink SQL, for type inference."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -11,7 +11,7 @@ from penstock.sql.catalog.flink_functions import TABLE, Function
 from penstock.sql.parse.window_tvf import WINDOW_PARTS
 
 WHOLE: Final = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
-"""The types of whole numbers, from narrow to wide."""
+"""The integer types, from narrow to wide."""
 WHOLE_NAMES: Final = tuple(kind.value for kind in WHOLE)
 _SPARK: Final = Spark()
 _RETURNS: Final = {
@@ -26,20 +26,20 @@ def _type(text: str) -> exp.DataType:
 
 
 def named_argument(call: exp.Expr, name: str) -> exp.Expr | None:
-    """An argument that is given by name."""
+    """Return the argument with a name; None if it is not given."""
     found = (a.expression for a in call.expressions if isinstance(a, exp.Kwarg) and a.name.upper() == name)
     return next(found, None)
 
 
 def whole_type(left: exp.DType, right: exp.DType) -> exp.DType | None:
-    """The type of one whole number divided by another; None if one of them is none."""
+    """Return the type of an integer division; None unless both sides are integers."""
     if left not in WHOLE or right not in WHOLE:
         return None
     return max(left, right, key=WHOLE.index)
 
 
 def call_annotator(table: Mapping[str, Function]) -> Callable[[Any, exp.Expr], exp.Expr]:
-    """Types for the calls of functions in a table."""
+    """Build the annotator for calls of the functions in a table."""
     return lambda annotator, call: _annotate_call(annotator, call, table)
 
 
@@ -76,19 +76,19 @@ def annotate_division(annotator: Any, division: exp.Expr) -> exp.Expr:
 
 
 def annotate_time_part(annotator: Any, part: exp.Expr) -> exp.Expr:
-    """A part of a time in pipelines."""
+    """Annotate EXTRACT in pipelines."""
     return _set_type(annotator, part, exp.DType.DOUBLE if part.name.upper() == "EPOCH" else exp.DType.INT)
 
 
 def _annotate_avg(annotator: Any, mean: exp.Expr) -> exp.Expr:
-    """A mean of whole numbers is one."""
+    """Annotate AVG: the average of integers is an integer."""
     value = mean.this.expressions[0] if isinstance(mean.this, exp.Distinct) else mean.this
     kind = value.type.this if value.type is not None else None
     return _set_type(annotator, mean, kind if kind in WHOLE else exp.DType.DOUBLE)
 
 
 def _annotate_rounding(annotator: Any, node: exp.Expr) -> exp.Expr:
-    """FLOOR and CEIL; of a time to a unit, it stays what it is."""
+    """Annotate FLOOR and CEIL. A time that is rounded to a unit keeps its type."""
     if not node.args.get("to"):
         Spark.EXPRESSION_METADATA[type(node)]["annotator"](annotator, node)
         return node

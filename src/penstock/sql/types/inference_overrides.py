@@ -1,4 +1,4 @@
-"""Functions that windows and models are called by, and types that inference gets wrong for Spark."""
+"""Names of model functions, and types that inference gets wrong for Spark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -12,9 +12,9 @@ MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
 
 
 def insert_type_casts(tree: exp.Expr, answers: Mapping[str, str]) -> None:
-    """Write types that inference does not know, or gets wrong for Spark, into the tree, as casts.
+    """Insert casts for types that inference does not know, or gets wrong for Spark.
 
-    `answers` are those of `ML_PREDICT`, by model.
+    `answers` has the result types of `ML_PREDICT` by model.
     """
     for node in list(tree.find_all(exp.Anonymous, exp.Literal, exp.Year, exp.Uuid, exp.TimestampTrunc)):
         kind = _type_of(node, answers)
@@ -41,7 +41,7 @@ def _type_of(node: exp.Expr, answers: Mapping[str, str]) -> str | None:
 
 
 def _number_type(digits: str) -> str | None:
-    """The type of a number as it is written: one with a point is a decimal of just as many digits."""
+    """Return the type of a number literal. One with a decimal point is a decimal with exactly its digits."""
     whole, point, fraction = digits.partition(".")
     if "e" in digits.casefold():
         return "DOUBLE"
@@ -57,12 +57,12 @@ _LONGEST_BIGINT: Final = 18
 
 
 def is_trusted(projection: exp.Expr) -> bool:
-    """Whether inference knows Spark's type of everything in an expression that has been annotated."""
+    """Whether inference knows Spark's type of everything in an annotated expression."""
     return next(doubtful_nodes(projection), None) is None
 
 
 def doubtful_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """The nodes of a tree that has been annotated of which inference does not know Spark's type."""
+    """Return the nodes of an annotated tree whose Spark type inference does not know."""
     return filter(_is_doubtful, tree.find_all(*_DOUBTED))
 
 
@@ -121,7 +121,7 @@ _WIDTHS: Final = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DTyp
 
 
 def _is_widest(node: exp.Expr, parts: Sequence[exp.Expr]) -> bool:
-    """Whether a node has the widest type of its parts, as far as there is one."""
+    """Whether a node has the widest type of its parts, if one of them is the widest."""
     kinds = {part.type.this if part.type is not None else exp.DType.UNKNOWN for part in parts}
     if kinds <= set(exp.DataType.TEXT_TYPES):
         return True
@@ -132,7 +132,7 @@ def _is_widest(node: exp.Expr, parts: Sequence[exp.Expr]) -> bool:
 
 
 def decimal_type(expression: exp.Expr) -> str | None:
-    """Spark's type of a sum, a mean, or an end of decimals; None for everything else, which it widens by more rules."""
+    """Return Spark's type of SUM, AVG, MIN or MAX of decimals; None for other expressions, which have more rules."""
     inner = expression.this if isinstance(expression, exp.Sum | exp.Avg | exp.Min | exp.Max) else None
     if not isinstance(inner, exp.Column | exp.Cast) or inner.type is None or len(inner.type.expressions) != 2:
         return None

@@ -1,8 +1,8 @@
-"""The types of 256-bit numbers, and how Spark, which has none, holds their values.
+"""The types of 256-bit numbers, and how values are stored in Spark, which has no such type.
 
-A 256-bit number is UINT256, INT256, or a decimal of more than 38 digits (`long_decimals`). It is a struct with one
-field of bytes. The name of the field is the type and survives whatever Spark does. The order of the bytes is the order
-of the numbers, so Spark compares them itself.
+A 256-bit number is UINT256, INT256, or a decimal of more than 38 digits (`long_decimals`). It is stored as a struct
+with one field of bytes. The name of the field is the type; it survives every operation of Spark. The order of the bytes
+is the order of the numbers, so Spark compares them itself.
 """
 
 import re
@@ -18,7 +18,7 @@ Int256Type: TypeAlias = str
 
 FIELDS: Final[Mapping[Int256Type, str]] = {"UINT256": "u256", "INT256": "i256"}
 MARKS: Final = (*(f"struct<{field}:binary>" for field in FIELDS.values()), "struct<dec_")
-"""The first characters of these types, as Spark spells them."""
+"""The prefixes of these types in Spark's spelling."""
 LIMITS: Final[Mapping[Int256Type, tuple[int, int]]] = {"UINT256": (0, 2**256 - 1), "INT256": (-(2**255), 2**255 - 1)}
 _DTYPES: Final[Mapping[exp.DType, Int256Type]] = {exp.DType.UINT256: "UINT256", exp.DType.INT256: "INT256"}
 _SPELLINGS: Final[Mapping[str, Int256Type]] = {
@@ -29,7 +29,7 @@ _SPELLINGS: Final[Mapping[str, Int256Type]] = {
 
 
 def parse_int256_type(text: str | None) -> Int256Type | None:
-    """The 256-bit type that a text names: `u256`, `UINT256`, or the struct as Spark spells it."""
+    """Return the 256-bit type of a name: `u256`, `UINT256`, or the struct in Spark's spelling; None for other names."""
     if text is None:
         return None
     plain = re.sub(r"\s+not null|[\s`]", "", text.lower())
@@ -37,17 +37,17 @@ def parse_int256_type(text: str | None) -> Int256Type | None:
 
 
 def struct_field(kind: Int256Type) -> str:
-    """The name of the field that holds the bytes."""
+    """Return the name of the field that holds the bytes."""
     return FIELDS.get(kind) or decimal_field(kind)
 
 
 def conversion_function(kind: Int256Type) -> str:
-    """The function that turns texts and other numbers into the bytes."""
+    """Return the function that converts strings and other numbers to the bytes."""
     return f"penstock_to_{FIELDS.get(kind, 'dec')}"
 
 
 def int256_type(kind: exp.Expr | None) -> Int256Type | None:
-    """The 256-bit type that a type in a tree is."""
+    """Return the 256-bit type of a type in a tree; None if it is another type."""
     if not isinstance(kind, exp.DataType):
         return None
     if kind.this is exp.DType.STRUCT and len(kind.expressions) == 1:
@@ -65,7 +65,7 @@ def is_decimal(kind: Int256Type | None) -> bool:
 
 
 def encode_hex(value: int, kind: Int256Type) -> str:
-    """A number as Spark holds it, in hexadecimal digits."""
+    """Encode a number as the stored bytes, in hexadecimal digits."""
     return format(value - (LIMITS[kind][0] if kind == "INT256" else 0), "064X")
 
 
@@ -89,12 +89,12 @@ GIVES: Final[Mapping[str, str]] = {
     "to_i256": "INT256",
     "to_int64": "BIGINT",
 }
-"""The types of their results."""
+"""The result types of these functions."""
 NAMES: Final = frozenset(name.upper() for name in TAKES)
 _LONG_DECIMAL: Final = r"(?:decimal|numeric|dec)\s*\(\s*(?:39|[4-9]\d|\d{3,})"
 _MENTIONED: Final = re.compile(rf"\b(?:{'|'.join(TAKES)}|uint256|int256|{_LONG_DECIMAL})\b", re.IGNORECASE)
 
 
 def mentions_int256(sql: str) -> bool:
-    """Whether a text may turn other values into 256-bit numbers."""
+    """Whether a query may convert other values to 256-bit numbers."""
     return _MENTIONED.search(sql) is not None

@@ -1,4 +1,4 @@
-"""Texts that Spark reads as numbers, days, moments and truth values. Under ANSI rules it stops at any other."""
+"""Strings that Spark reads as numbers, dates, timestamps and booleans. In ANSI mode it fails on any other."""
 
 import re
 from datetime import date
@@ -23,7 +23,7 @@ def is_boolean(text: str) -> bool:
 
 
 def is_date(text: str) -> bool:
-    """Whether it can be read as a day: a year, a month of one, or a day of one, and whatever stands behind that."""
+    """Whether Spark can read a string as a date: a year, a month or a day, and any text after the day."""
     found = _DAY.fullmatch(text.strip())
     if found is None:
         return False
@@ -31,12 +31,12 @@ def is_date(text: str) -> bool:
     try:
         date(min(max(year, 1), _LARGEST_YEAR), int(found[2] or 1), int(found[3] or 1))
     except ValueError:
-        return year == 0  # which is a leap year, and is not known to Python
+        return year == 0  # the year 0 is a leap year, which Python does not support
     return True
 
 
 def is_timestamp(text: str) -> bool:
-    """Whether it can be read as a moment, as far as the day and the first part of the clock tell."""
+    """Whether Spark can read a string as a timestamp. Only the date and the start of the time are checked."""
     if _CLOCK.fullmatch(text.strip()):
         return True
     found = _DAY.fullmatch(text.strip())

@@ -1,8 +1,8 @@
-"""Decimals of more digits than Spark's 38: their types, the types of what is computed, and how a value is held.
+"""Decimals of more digits than Spark's 38: their types, the result types of operators, and their bytes.
 
-Values are bytes in the order of the numbers, whatever their scales, so Spark compares them as they are. The type
-says how many digits are written. A value never has more digits than its type, unless a result would have more than
-1000. `clients/int256/LongDecimals.java` has the same in Java and documents the bytes.
+Values are bytes in the order of the numbers, whatever their scales, so Spark compares them directly. The type defines
+how many digits are written. A value never has more digits than its type, unless a result would have more than 1000.
+`clients/int256/LongDecimals.java` implements the same in Java and documents the bytes.
 """
 
 import re
@@ -11,27 +11,27 @@ from typing import Final
 
 SPARK_DIGITS: Final = 38
 MOST_DIGITS: Final = 1000
-"""The limit of a NUMERIC with a precision in PostgreSQL."""
+"""The maximum precision of NUMERIC in PostgreSQL."""
 _QUOTIENT: Final = 18
-"""The least number of digits of a quotient after the decimal point."""
+"""The minimum number of digits of a quotient after the decimal point."""
 _NAMED: Final = re.compile(r"(?:decimal|numeric|dec)\((\d+)(?:,(\d+))?\)|struct<dec_(\d+)_(\d+):binary>")
 _BIAS: Final = 0x8000
 
 
 def decimal_kind(precision: int, scale: int = 0) -> str | None:
-    """The type of decimals of so many digits; None where Spark has a type for them, or they are too long."""
+    """Return the type of decimals of this precision; None if Spark has a type for them, or if they are too long."""
     known = SPARK_DIGITS < precision <= MOST_DIGITS and 0 <= scale <= precision
     return f"DECIMAL({precision}, {scale})" if known else None
 
 
 def parse_decimal_kind(text: str) -> str | None:
-    """The type that a text names, in lower case and without blanks: `decimal(100,18)`, or the struct that holds it."""
+    """Return the type of `decimal(100,18)` or of the struct that stores it, in lower case without blanks."""
     found = _NAMED.fullmatch(text)
     return None if found is None else decimal_kind(int(found[1] or found[3]), int(found[2] or found[4] or 0))
 
 
 def decimal_sizes(kind: str) -> tuple[int, int]:
-    """The precision and the scale of a type."""
+    """Return the precision and the scale of a type."""
     precision, scale = re.findall(r"\d+", kind)
     return int(precision), int(scale)
 
@@ -48,13 +48,13 @@ def _clamp_kind(precision: int, scale: int) -> str:
 
 
 def common_kind(*sizes: tuple[int, int]) -> str:
-    """The type that holds values of all these precisions and scales."""
+    """Return the type that can hold values of all these precisions and scales."""
     scale = max(behind for _, behind in sizes)
     return _clamp_kind(max(digits - behind for digits, behind in sizes) + scale, scale)
 
 
 def result_kind(word: str, one: tuple[int, int], other: tuple[int, int]) -> str:
-    """The type of a sum, product, quotient or remainder.
+    """Return the type of a sum, product, quotient or remainder.
 
     Only a quotient is rounded: to 18 digits after the point, or to the larger scale of its operands.
     """
@@ -73,7 +73,7 @@ def result_kind(word: str, one: tuple[int, int], other: tuple[int, int]) -> str:
 
 
 def decimal_bytes(value: Decimal) -> str:
-    """The bytes of a number, in hexadecimal digits."""
+    """Encode a number as the stored bytes, in hexadecimal digits."""
     sign, digits, power = value.as_tuple()
     assert isinstance(power, int)
     text = "".join(map(str, digits)).lstrip("0")

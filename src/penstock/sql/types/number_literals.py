@@ -1,4 +1,4 @@
-"""Numbers that are written in SQL: as a literal, in quotes, or with a sign."""
+"""Numbers in SQL: as a literal, in quotes, or with a sign."""
 
 import re
 from decimal import Decimal
@@ -8,7 +8,7 @@ from sqlglot import exp
 
 
 def int_literal(node: exp.Expr) -> int | None:
-    """The integer that is written here, as a number or in quotes."""
+    """Return the integer of a literal, as a number or in quotes; None for other nodes."""
     match node:
         case exp.Paren():
             return int_literal(node.this)
@@ -27,7 +27,7 @@ _LONGEST: Final = 1000
 
 
 def decimal_literal(node: exp.Expr) -> Decimal | None:
-    """The number that is written here, with or without a fraction, as a number or in quotes."""
+    """Return the number of a literal, with or without a fraction, as a number or in quotes; None for other nodes."""
     match node:
         case exp.Paren():
             return decimal_literal(node.this)
@@ -46,7 +46,7 @@ _NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)", re.ASCII)
 
 
 def _is_lossless(cast: exp.Cast) -> bool:
-    """Whether a cast keeps its number. The parser puts such casts around numbers that are longer than an INT."""
+    """Whether a cast keeps its number. The parser adds such casts around numbers that are longer than an INT."""
     if cast.to.this is exp.DType.BIGINT:
         return len(cast.this.name) <= _BIGINT_DIGITS
     sizes = [int(size.name) for size in cast.to.expressions] if cast.to.this is exp.DType.DECIMAL else []

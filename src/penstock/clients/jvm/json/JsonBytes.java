@@ -3,7 +3,7 @@ package penstock;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** Bytes of JSON that are read once from front to back, and the keys of the objects that are open. */
+/** Scans bytes of JSON once from front to back, and keeps the keys of the open objects. */
 abstract class JsonBytes {
     static final long NO_TIME = Long.MIN_VALUE;
 
@@ -25,7 +25,7 @@ abstract class JsonBytes {
         this.envelope = envelope;
     }
 
-    /** Begin with a value: whether its first character opens an object. */
+    /** Starts on a value. Returns whether its first character opens an object. */
     final boolean begin(byte[] value) {
         data = value;
         end = value.length;
@@ -36,7 +36,7 @@ abstract class JsonBytes {
         return at < end && value[at] == '{';
     }
 
-    /** Where the text begins: after the five bytes of a schema registry, if the value has them. */
+    /** Returns the start of the text: after the five bytes of a schema registry, if the value has them. */
     static int start(byte[] value, boolean registry) {
         return registry && value.length > 0 && value[0] == 0 ? Math.min(5, value.length) : 0;
     }
@@ -51,7 +51,7 @@ abstract class JsonBytes {
         }
     }
 
-    /** Add a key of the innermost object: its place in the list. */
+    /** Adds a key of the innermost object. Returns its index in the list. */
     final int add(int from, int to, int hash) {
         if (keys == keyHash.length) {
             keyFrom = Arrays.copyOf(keyFrom, keys * 2);
@@ -69,8 +69,8 @@ abstract class JsonBytes {
     }
 
     /**
-     * The microseconds since 1970 of a number of seconds, milliseconds, microseconds or nanoseconds. The size of the
-     * number decides on the unit. Between the ranges of two units there is no answer: NO_TIME.
+     * Converts a number of seconds, milliseconds, microseconds or nanoseconds since 1970 to microseconds. The size of
+     * the number determines the unit. A number between the ranges of two units gives NO_TIME.
      */
     static long epochMicros(long number) {
         long size = number == Long.MIN_VALUE ? Long.MAX_VALUE : Math.abs(number);

@@ -8,9 +8,9 @@ import java.util.Arrays;
 import org.apache.spark.sql.types.DataType;
 
 /**
- * Checks the bytes of one value after the other, and leaves the grammar to Spark.
+ * Checks the bytes of each value, and leaves the grammar to Spark.
  *
- * What it finds wrong is in `code` and `why`.
+ * `code` and `why` describe the error that it finds.
  */
 final class JsonCheck extends JsonBytes {
     static final int DEEPEST = 1000;
@@ -30,7 +30,7 @@ final class JsonCheck extends JsonBytes {
         super(shape, registry, envelope);
     }
 
-    /** The bytes that Spark is to read; null if something is wrong. */
+    /** Returns the bytes for Spark to parse; null if the value is invalid. */
     byte[] scan(byte[] given) {
         edits = 0;
         code = null;
@@ -270,7 +270,7 @@ final class JsonCheck extends JsonBytes {
         return meant != null ? new String(meant, StandardCharsets.UTF_8) : text(keyFrom[key], keyTo[key]);
     }
 
-    /** The place of a key among the names of a struct, which in most records come in one order. */
+    /** Returns the index of a key in the names of a struct. In most records the keys come in the same order. */
     int named(JsonShape of, int key, int expected) {
         int count = of.names.length;
         int hash = keyHash[key];
@@ -285,7 +285,7 @@ final class JsonCheck extends JsonBytes {
         return -1;
     }
 
-    /** Go behind the end of a string, whose bytes must be UTF-8. */
+    /** Moves past the end of a string, whose bytes must be UTF-8. */
     boolean string(byte quote) {
         byte[] bytes = data;
         int stop = end;
@@ -342,7 +342,7 @@ final class JsonCheck extends JsonBytes {
         }
     }
 
-    /** Whether a number has no more digits before and behind its point than a column takes. */
+    /** Whether a number has no more digits before and after its decimal point than the column allows. */
     boolean decimalFits(JsonShape of, int key, int from, int to, boolean quoted) {
         int point = -1;
         for (int place = from; place < to; place++) {
@@ -387,7 +387,7 @@ final class JsonCheck extends JsonBytes {
         }
     }
 
-    /** Whether a text that may be a day or a time begins with a year of four digits. */
+    /** Whether a string that may be a date or a time begins with a year of four digits. */
     boolean inCalendar(int from, int to) {
         int place = from;
         while (place < to && data[place] == ' ') {
@@ -403,8 +403,8 @@ final class JsonCheck extends JsonBytes {
     }
 
     /**
-     * A number for a timestamp: seconds, milliseconds, microseconds or nanoseconds since 1970, by how large it is.
-     * Spark takes seconds, so others are put as text. Between those ranges there is no telling.
+     * Checks a number for a timestamp: seconds, milliseconds, microseconds or nanoseconds since 1970, depending on its
+     * size. Spark expects seconds, so other units are replaced by text. A number between those ranges is a mismatch.
      */
     boolean momentFits(JsonShape of, int key, int from, int to) {
         long number;
@@ -450,7 +450,7 @@ final class JsonCheck extends JsonBytes {
         return made.append(text(from, end)).toString().getBytes(StandardCharsets.UTF_8);
     }
 
-    /** How many bytes a character of UTF-8 has that begins at a place with a byte above ASCII; 0 if it is none. */
+    /** Returns the length of the UTF-8 character that begins with a byte above ASCII; 0 if it is invalid. */
     static int sequence(byte[] bytes, int place) {
         int first = bytes[place] & 255;
         int second = place + 1 < bytes.length ? bytes[place + 1] & 255 : 0;
@@ -472,7 +472,7 @@ final class JsonCheck extends JsonBytes {
         return 0;
     }
 
-    /** The place of the first byte that is not UTF-8; -1 if all are. */
+    /** Returns the index of the first byte that is not UTF-8; -1 if all are valid. */
     static int notText(byte[] bytes, int from) {
         int place = from;
         while (place < bytes.length) {

@@ -31,7 +31,7 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Says what is wrong with a value, for the few that did not pass the check: it reads them with Jackson. */
+/** Describes the error of a value with Jackson, for the few values that did not pass the check. */
 public final class JsonFault implements UDF1 {
     static final ObjectMapper MAPPER = mapper();
 
@@ -94,7 +94,7 @@ public final class JsonFault implements UDF1 {
             : value.toString();
     }
 
-    /** Which value of an object does not fit its column, if one can be found. */
+    /** Describes the value of an object that does not fit its column, if one is found. */
     static String unfit(JsonNode object, StructType schema, String prefix) {
         StructField[] fields = schema.fields();
         for (int place = 0; place < fields.length; place++) {

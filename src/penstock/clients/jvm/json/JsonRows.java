@@ -31,20 +31,20 @@ import scala.runtime.AbstractFunction2;
 /**
  * Decodes bytes of JSON into rows.
  *
- * Nearly all records are plain, and `PlainJson` reads those in one pass. All others go through the strict check and then
- * to the parser behind Spark's from_json, so that both ways give the same row. The parser gets the bytes themselves;
- * from_json makes a reader of characters with buffers for each record, and is no part of generated code.
+ * Nearly all records are plain, and `PlainJson` reads those in one pass. All others go through the strict check and
+ * then to the parser behind Spark's from_json, so that both ways give the same row. The parser gets the bytes
+ * themselves; from_json creates a character reader with buffers for each record, and is not part of generated code.
  */
 public final class JsonRows {
     private JsonRows() {}
 
     /**
-     * The row of a binary value, with null for each field that it lacks; null if it is no row. `check` gives the bytes
-     * of a sound value, or null. Without it, only plain values give rows.
+     * Decodes a binary value to a row, with null for each missing field; null if it is not a row. `check` returns the
+     * bytes of a valid value, or null. Without it, only plain values give rows.
      */
     public static Column row(Column value, StructType schema, UDF1 check, boolean registry, boolean envelope) {
         if (ExprUtils.checkJsonSchema(schema).isFailure()) {
-            return functions.from_json(value.cast(DataTypes.StringType), schema);  // Spark says what is wrong with it
+            return functions.from_json(value.cast(DataTypes.StringType), schema);  // Spark reports the error in it
         }
         StructType nullable = schema.asNullable();
         Decoder decoder = new Decoder(nullable, check, registry, envelope);
@@ -79,7 +79,7 @@ public final class JsonRows {
             return row != null || check == null ? row : parse((byte[]) check.call(value));
         }
 
-        /** On an executor, where the settings are those of the session that asks. */
+        /** Prepares the decoder on an executor, which has the settings of the calling session. */
         private void prepare() {
             SQLConf settings = SQLConf.get();
             Object legacy = settings.legacyTimeParserPolicy();
@@ -125,7 +125,7 @@ public final class JsonRows {
         }
     }
 
-    /** The text of a record that is no row. It is not used. */
+    /** The text of a record that is not a row. It is not used. */
     static final class NoText extends AbstractFunction1 {
         public Object apply(Object bytes) {
             return UTF8String.EMPTY_UTF8;

@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
-/** A type of Spark in the form in which the scanners of JSON read it: a kind, and names as bytes with their hashes. */
+/** A Spark type in the form that the JSON scanners use: a kind, and names as bytes with their hashes. */
 final class JsonShape implements Serializable {
     static final int OTHER = 0;
     static final int STRUCT = 1;
@@ -133,7 +133,7 @@ final class JsonShape implements Serializable {
         }
     }
 
-    /** Whether JSON has a name as it is, without escapes. */
+    /** Whether JSON writes a name without escapes. */
     private static boolean isPlain(byte[] name) {
         for (int at = 0; at < name.length; at++) {
             if (name[at] == '"' || name[at] == '\\' || (name[at] >= 0 && name[at] < ' ')) {
@@ -143,7 +143,7 @@ final class JsonShape implements Serializable {
         return true;
     }
 
-    /** The shape with null for each part whose values need no check. */
+    /** Returns the shape with null for each part whose values need no check. */
     JsonShape checked() {
         if (kind == STRUCT) {
             JsonShape made = new JsonShape(type, kind);
@@ -163,7 +163,7 @@ final class JsonShape implements Serializable {
         return kind >= FLOAT ? this : null;
     }
 
-    /** The checked shape of an envelope, which may itself be the payload of another object. */
+    /** Returns the checked shape of an envelope, which may itself be the payload of another object. */
     static JsonShape checked(StructType schema, boolean envelope) {
         JsonShape shape = of(schema).checked();
         if (shape != null && envelope) {

@@ -12,9 +12,9 @@ import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Reads plain records of JSON in one pass: JSON as programs write it, with values in the usual form of their types.
+ * Reads plain JSON records in one pass: JSON as programs write it, with values in the usual form of their types.
  *
- * It gives no verdict on other records. They go through the strict check and Spark's parser.
+ * It does not judge other records. They go through the strict check and Spark's parser.
  */
 final class PlainJson extends JsonBytes {
     static final int DEEPEST = 100;
@@ -30,12 +30,12 @@ final class PlainJson extends JsonBytes {
     static final long[] POWERS = powers();
 
     private final boolean utc;
-    // The key that was read last, if it is no column.
+    // The last key that was read, if it is not a column.
     private int lastFrom;
     private int lastTo;
     private int lastHash;
     private boolean lastAscii;
-    // The number that was read last.
+    // The last number that was read.
     private long digits;
     private boolean negative;
     private int whole;
@@ -55,7 +55,7 @@ final class PlainJson extends JsonBytes {
         return made;
     }
 
-    /** Null if the record is not plain. */
+    /** Decodes a record to a row; null if the record is not plain. */
     InternalRow decode(byte[] value) {
         if (!begin(value)) {
             return null;
@@ -216,7 +216,7 @@ final class PlainJson extends JsonBytes {
         return at < end ? data[at++] : (byte) 0;
     }
 
-    /** Read a key: the place of its column, -1 if there is none, less if it is not plain. */
+    /** Reads a key. Returns the index of its column, -1 if there is none, a lower number if the key is not plain. */
     int column(JsonShape of, int expected) {
         byte[] bytes = data;
         int from = at + 1;
@@ -270,7 +270,7 @@ final class PlainJson extends JsonBytes {
         return false;
     }
 
-    /** Keep the last key; false if its object has so many that looking through them would take long. */
+    /** Keeps the last key; false if its object has too many keys to search. */
     boolean remember(int base) {
         if (keys - base == MOST_KEYS) {
             return false;
@@ -279,7 +279,7 @@ final class PlainJson extends JsonBytes {
         return true;
     }
 
-    /** Whether the last key is that of an object which has the envelope in it. */
+    /** Whether the last key is that of an object which contains the envelope. */
     boolean isPayload() {
         return text(lastFrom, lastTo).equals("payload");
     }
@@ -431,7 +431,7 @@ final class PlainJson extends JsonBytes {
         return UTF8String.fromBytes(made, 0, length);
     }
 
-    /** Read a number without exponent into fields: where it ends, or -1. Of long ones the digits are wrong. */
+    /** Reads a number without exponent into the fields. Returns its end, or -1. The digits of long ones are wrong. */
     int readNumber(int from, int to) {
         byte[] bytes = data;
         int place = from;
@@ -531,13 +531,13 @@ final class PlainJson extends JsonBytes {
         if (fraction == 0) {
             return Double.valueOf((double) digits);
         }
-        if (whole + fraction <= EXACT_DIGITS) {  // both are exact, so that the quotient is the nearest number
+        if (whole + fraction <= EXACT_DIGITS) {  // both are exact, so the quotient is the nearest number
             return Double.valueOf((double) digits / (double) POWERS[fraction]);
         }
         return Double.valueOf(new String(data, from, to - from, StandardCharsets.US_ASCII));
     }
 
-    /** The number that was read last; not plain if it would be rounded, or may be too large. */
+    /** Returns the last number as a decimal; not plain if it would be rounded, or may be too large. */
     Object decimal(JsonShape of) {
         int shift = of.scale - fraction;
         if (shift < 0 || whole + fraction + shift > MOST_DIGITS) {
@@ -552,14 +552,14 @@ final class PlainJson extends JsonBytes {
             : NOT_PLAIN;
     }
 
-    /** A number of two digits; a large one if it is none. */
+    /** Reads a number of two digits; invalid digits give a large number. */
     int two(int place) {
         int tens = data[place] - '0';
         int ones = data[place + 1] - '0';
         return tens < 0 || tens > 9 || ones < 0 || ones > 9 ? 1000 : tens * 10 + ones;
     }
 
-    /** The days since 1970 of a text like 2024-01-31, whose ten bytes are there. */
+    /** Reads the days since 1970 from a text like 2024-01-31, whose ten bytes must exist. */
     int day(int from) {
         int century = two(from);
         int inCentury = two(from + 2);
@@ -583,7 +583,7 @@ final class PlainJson extends JsonBytes {
         return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
     }
 
-    /** A text like 2024-01-31T12:30:00.123Z: microseconds since 1970. With `zoned`, the session's zone is the default. */
+    /** Reads a text like 2024-01-31T12:30:00.123Z as microseconds. With `zoned`, the session's zone is the default. */
     Object moment(int from, int to, boolean zoned) {
         byte[] bytes = data;
         if (to - from < 19 || (bytes[from + 10] != 'T' && bytes[from + 10] != ' ')) {

@@ -15,40 +15,42 @@ import org.apache.spark.sql.types.StructType;
 /**
  * Checks that bytes are exactly one JSON object whose values survive Spark's from_json unchanged.
  *
- * Spark's parser ignores what follows the first object, keeps the last of two equal keys, rounds decimals, and takes
- * every number for a timestamp as seconds. `checked` is one pass over the bytes of each record, without objects; it
- * leaves the grammar to Spark. `fault` is for the few records that did not pass, and says what is wrong with one.
+ * Spark's parser ignores the text after the first object, keeps the last of two equal keys, rounds decimals, and reads
+ * every number for a timestamp as seconds. `checked` is one pass over the bytes of each record, without creating
+ * objects; it leaves the grammar to Spark. `fault` describes the error of the few records that did not pass.
  */
 public final class StrictJson {
     private StrictJson() {}
 
     /**
-     * The bytes of a value, without what a schema registry puts before them; null if they are not sound. Where rows
-     * stand in an envelope, the bytes of its payload.
+     * Returns the bytes of a value without a schema registry's prefix, or of the payload in an envelope; null if they
+     * are invalid.
      */
     public static Column checked(Column value, StructType schema, boolean registry, boolean envelope) {
         UDF1 function = new Checked(schema, registry, envelope);
         return functions.udf(function, DataTypes.BinaryType).withName("penstock_checked_json").apply(new Column[] {value});
     }
 
-    /** The same check as a function over bytes. */
+    /** Returns the same check as a function over bytes. */
     public static UDF1 check(StructType schema, boolean registry, boolean envelope) {
         return new Checked(schema, registry, envelope);
     }
 
-    /** What is wrong with a value: a code, and in most cases `: ` and the reason; null if nothing is found. */
+    /** Describes the error of a value: a code, and in most cases `: ` and the reason; null if none is found. */
     public static Column fault(Column value, StructType schema, boolean registry, boolean envelope) {
         UDF1 function = new JsonFault(schema, registry, envelope);
         return functions.udf(function, DataTypes.StringType).withName("penstock_json_fault").apply(new Column[] {value});
     }
 
-    /** The keys of an object and what sort of value each has, in the order of the keys; null if it is not sound. */
+    /**
+     * Lists the keys of an object with the kind of each value, in the order of the keys; null if the object is invalid.
+     */
     public static Column signature(Column value, boolean registry) {
         UDF1 function = new Signature(registry);
         return functions.udf(function, DataTypes.StringType).withName("penstock_json_sorts").apply(new Column[] {value});
     }
 
-    /** The number of a row in its file, from the first one on, behind some that were there before. */
+    /** Numbers the rows of each file, starting after `before`. */
     public static Column counted(Column file, int before) {
         UDF1 function = new Counted(before);
         return functions.udf(function, DataTypes.LongType).withName("penstock_line").asNondeterministic()

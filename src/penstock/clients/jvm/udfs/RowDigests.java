@@ -5,9 +5,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.api.java.UDF1;
 import org.apache.spark.sql.types.DataTypes;
 
-/**
- * Digests of texts that neither Java nor Spark has: Keccak-256 and XXH3 with 128 bits, as functions of a Spark session.
- */
+/** Digests that neither Java nor Spark provides: Keccak-256 and XXH3 with 128 bits, as functions of a Spark session. */
 public final class RowDigests {
     private RowDigests() {}
 
@@ -27,7 +25,7 @@ public final class RowDigests {
         return new String(found);
     }
 
-    /** The bytes of hexadecimal digits; null if they are none, or not in pairs. */
+    /** Decodes hexadecimal digits; null if they are invalid, or not in pairs. */
     static byte[] bytes(String digits) {
         if (digits.length() % 2 != 0) {
             return null;
@@ -44,7 +42,7 @@ public final class RowDigests {
         return found;
     }
 
-    /** Keccak-256, as it was before it became SHA-3. A text that begins with 0x stands for its bytes. */
+    /** Keccak-256, as it was before it became SHA-3. A text that begins with 0x represents its bytes. */
     public static final class Keccak implements UDF1 {
         public Object call(Object value) {
             if (value == null) {
@@ -151,7 +149,7 @@ public final class RowDigests {
         + "8a51e04bcdb45931c89f7ec9d9787364eac5ac8334d3ebc3c581a0fffa1363eb170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc"
         + "8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e");
 
-    /** The lower half of the digest, and the upper one. */
+    /** Returns the lower half of the digest, and the upper one. */
     static long[] xxh3(byte[] input) {
         int length = input.length;
         if (length > 240) {
@@ -270,7 +268,7 @@ public final class RowDigests {
         return found ^ found >>> 32;
     }
 
-    /** Both halves of a product, one over the other. */
+    /** Combines both halves of a product with XOR. */
     private static long product(long one, long other) {
         return one * other ^ upper(one, other);
     }

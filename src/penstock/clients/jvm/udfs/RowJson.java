@@ -20,9 +20,9 @@ import org.apache.spark.sql.api.java.UDF6;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * Functions over texts that are JSON, by the Jackson that comes with Spark, as functions of a Spark session.
+ * Functions over JSON strings, with the Jackson of Spark, as functions of a Spark session.
  *
- * Numbers keep the digits that they are written with, and objects the order of their keys.
+ * Numbers keep their digits as written, and objects the order of their keys.
  */
 public final class RowJson {
     static final int QUOTE = 0;
@@ -56,7 +56,7 @@ public final class RowJson {
         return new IllegalArgumentException("[ROW_FUNCTION] " + why + ". SQLSTATE: 22032");
     }
 
-    /** Made where it is needed, and not sent from machine to machine. */
+    /** Created on each machine, and not serialized. */
     static final ObjectMapper MAPPER = mapper();
 
     private static ObjectMapper mapper() {
@@ -67,7 +67,7 @@ public final class RowJson {
         return made;
     }
 
-    /** What a text says; null if it is not JSON. */
+    /** Parses a text; null if it is not JSON. */
     static JsonNode read(String text) {
         try {
             JsonNode found = MAPPER.readTree(text);
@@ -97,7 +97,10 @@ public final class RowJson {
             return which == QUOTE ? quoted((String) a) : unquoted((String) a);
         }
 
-        /** JSON as it is, and whether what is none is an error; a text and a sort of JSON; values and whether nulls go. */
+        /**
+         * Runs a function of two arguments. The second one is: whether invalid JSON is an error, a kind of JSON,
+         * whether nulls are omitted, or the keys of tuples.
+         */
         public Object call(Object a, Object b) {
             switch (which) {
                 case JSON:
@@ -131,7 +134,9 @@ public final class RowJson {
             return "UNKNOWN".equals(choice) ? null : Boolean.valueOf("TRUE".equals(choice));
         }
 
-        /** JSON_QUERY: a text, a path, a wrapper, and what is given if there is nothing, or the text is not JSON. */
+        /**
+         * JSON_QUERY: a text, a path, a wrapper, and the results for a missing value and for a text that is not JSON.
+         */
         public Object call(Object a, Object b, Object c, Object d, Object e) {
             if (a == null || b == null) {
                 return null;
@@ -151,7 +156,7 @@ public final class RowJson {
             return wrapped ? "[" + found + "]" : found.toString();
         }
 
-        /** JSON_VALUE: a text, a path, and what is given if there is nothing, or the text is not JSON. */
+        /** JSON_VALUE: a text, a path, and the results for a missing value and for a text that is not JSON. */
         public Object call(Object a, Object b, Object c, Object d, Object e, Object f) {
             if (a == null || b == null) {
                 return null;
@@ -168,7 +173,7 @@ public final class RowJson {
             return found.isTextual() ? found.textValue() : found.toString();
         }
 
-        /** The steps of a path: texts for keys, numbers for places. The last path is remembered. */
+        /** Returns the steps of a path: strings for keys, numbers for indexes. The last path is cached. */
         private List steps(String path) {
             if (!path.equals(lastPath)) {
                 lastSteps = parsed(path);
@@ -245,7 +250,7 @@ public final class RowJson {
         return found;
     }
 
-    /** A text as JSON has it, in ASCII alone. */
+    /** Quotes a text as a JSON string, in ASCII only. */
     private static String quoted(String text) {
         StringBuilder made = new StringBuilder("\"");
         for (int place = 0; place < text.length(); place++) {
@@ -262,7 +267,7 @@ public final class RowJson {
         return made.append('"').toString();
     }
 
-    /** A text without the quotes that JSON puts around it; anything else as it is. */
+    /** Removes the quotes of a JSON string; any other text stays unchanged. */
     private static String unquoted(String text) {
         JsonNode found = text.length() > 1 && text.startsWith("\"") && text.endsWith("\"") ? read(text) : null;
         return found != null && found.isTextual() ? found.textValue() : text;
@@ -293,7 +298,7 @@ public final class RowJson {
         return !"SCALAR".equals(sort) || !found.isContainerNode();
     }
 
-    /** A value that was given: a text that holds an object or an array is put in as such. */
+    /** Embeds a value: a text that contains an object or an array becomes that. */
     private static JsonNode embedded(JsonNode value) {
         String text = value.isTextual() ? value.textValue().trim() : "";
         boolean nested = text.startsWith("{") || text.startsWith("[");
@@ -330,7 +335,7 @@ public final class RowJson {
         return made.toString();
     }
 
-    /** Objects as tuples of ClickHouse, with the values of these keys. */
+    /** Converts objects to tuples of ClickHouse, with the values of these keys. */
     private static String tuples(String text, String keys) {
         if (text == null) {
             return "[]";

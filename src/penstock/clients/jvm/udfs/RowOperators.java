@@ -25,7 +25,7 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Operators whose meaning depends on types that are known only when Spark has looked at the rows.
+ * Operators whose meaning depends on types that are known only when Spark has analyzed the query.
  *
  * Spark asks for an expression once it knows the types of the arguments, so no row costs more than with the operator
  * itself.
@@ -50,7 +50,7 @@ public final class RowOperators {
             .createOrReplaceTempFunction(name, new Operator(kind), "scala_udf");
     }
 
-    /** 0 for what is no whole number, and more the wider it is. */
+    /** Ranks integer types by width; 0 for other types. */
     static int width(DataType type) {
         if (type instanceof ByteType) {
             return 1;
@@ -64,7 +64,7 @@ public final class RowOperators {
         return type instanceof LongType ? 4 : 0;
     }
 
-    /** Whole numbers are divided without remainder, into the wider of the two types. */
+    /** Divides integers without remainder, into the wider of the two types. */
     static Expression divided(Expression one, Expression other) {
         int left = width(one.dataType());
         int right = width(other.dataType());
@@ -75,12 +75,12 @@ public final class RowOperators {
         return Cast$.MODULE$.apply(new IntegralDivide(one, other), wider, true);
     }
 
-    /** A mean of whole numbers is a whole number of their type, cut off. */
+    /** Truncates the average of integers to their type. */
     static Expression meanOf(Expression mean, Expression value) {
         return width(value.dataType()) == 0 ? mean : (Expression) Cast$.MODULE$.apply(mean, value.dataType(), true);
     }
 
-    /** What is made of a number or a date is of its type; decimals are as Spark makes them. */
+    /** Casts a value that is computed from a number or a date to its type; decimals stay as Spark computes them. */
     static Expression ofType(Expression made, Expression value) {
         DataType type = value.dataType();
         boolean kept = width(type) > 0 || type instanceof FractionalType && !(type instanceof DecimalType)
@@ -88,7 +88,7 @@ public final class RowOperators {
         return kept ? (Expression) Cast$.MODULE$.apply(made, type, true) : made;
     }
 
-    /** A map or an array as an array of rows: keys and values, the fields of its rows, or each element by itself. */
+    /** Converts a map or an array to an array of rows: keys and values, the fields of its rows, or single elements. */
     static Expression entries(Expression given) {
         if (given.dataType() instanceof MapType) {
             return new MapEntries(given);
@@ -98,7 +98,7 @@ public final class RowOperators {
         return single ? zipped(new Expression[] {given}) : given;
     }
 
-    /** The same with the number of each entry behind its fields. */
+    /** Converts a map or an array to an array of rows, with the number of each entry after its fields. */
     static Expression numbered(Expression given, Expression numbers) {
         Expression rows = entries(given);
         if (!(rows.dataType() instanceof ArrayType)) {

@@ -19,10 +19,9 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * Functions over texts and bytes that give nothing where those of Spark fail, as functions of a Spark session.
+ * Functions over texts and bytes that return null where those of Spark fail, as functions of a Spark session.
  *
- * What is an error all the same has a text with a state of SQL for data exceptions, so that it is known to be about one
- * row.
+ * The remaining errors have a SQLSTATE for data exceptions, which marks them as errors of one row.
  */
 public final class RowTexts {
     static final int EXTRACT = 0;
@@ -64,7 +63,7 @@ public final class RowTexts {
         return new IllegalArgumentException("[ROW_FUNCTION] " + why + ". SQLSTATE: " + state);
     }
 
-    /** One of the functions. Whole numbers are given to it as BIGINT. */
+    /** The functions over texts and bytes. Integers are passed as BIGINT. */
     public static final class Function implements UDF1, UDF2, UDF3, UDF4 {
         private final int which;
         private transient String lastText;
@@ -166,7 +165,7 @@ public final class RowTexts {
             return Long.valueOf(text.codePointCount(0, found.start()) + 1);
         }
 
-        /** The pattern of a text; null if it is none. The last one is remembered. */
+        /** Compiles a pattern; null if it is invalid. The last one is cached. */
         private Pattern pattern(Object given) {
             if (given == null) {
                 return null;
@@ -195,7 +194,7 @@ public final class RowTexts {
         return all;
     }
 
-    /** Places are those of characters, counted from 1. */
+    /** Finds an occurrence of a part. Positions are those of characters, counted from 1. */
     private static Object instr(String text, String part, long start, long occurrence) {
         if (occurrence < 1) {
             return null;
@@ -235,7 +234,7 @@ public final class RowTexts {
         }
     }
 
-    /** Form encoding taken back; null where it is broken, or is not UTF-8. */
+    /** Decodes form encoding; null if it is invalid, or not UTF-8. */
     private static Object decoded(String text) {
         byte[] given = text.getBytes(StandardCharsets.UTF_8);
         byte[] found = new byte[given.length];
@@ -305,7 +304,7 @@ public final class RowTexts {
         return found;
     }
 
-    /** A number that has just so many digits, as text; what does not fit is an error, and nothing is rounded. */
+    /** Formats a number with exactly this scale. A number that does not fit is an error; none is rounded. */
     private static String decimal(String text, int precision, int scale) {
         BigDecimal found;
         try {

@@ -1,1 +1,1 @@
-"""Joins: by time bounds, of changes, with versions, and those that Spark does itself."""
+"""Joins: with time bounds, of changes, with versions, and those that Spark runs itself."""

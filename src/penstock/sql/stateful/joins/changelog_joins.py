@@ -1,4 +1,4 @@
-"""Joins that Spark cannot stream: of changes, outer without a bound in time, with the version at a time, with a TTL."""
+"""Joins that Spark cannot stream: of changes, outer without time bounds, with versions, and with a TTL."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ VERSIONS: Final = "FOR SYSTEM_TIME AS OF"
 def join_changes(
     bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
 ) -> Flow:
-    """A join of rows that come and go. The SELECT then reads its result, from which its other joins go on."""
+    """Extract a join of signed rows. The SELECT then reads its result, and its later joins follow."""
     if join.kind in {"SEMI", "ANTI"}:
         ways = {"SEMI": "use an inner join and SELECT DISTINCT", "ANTI": "use LEFT JOIN and WHERE … IS NULL"}
         raise UnsupportedStream(f"{join.kind} JOIN", join, ways[join.kind])
@@ -60,7 +60,7 @@ def join_changes(
 def join_versions(
     bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
 ) -> Flow:
-    """A join with the version that was valid at the time of a row."""
+    """Extract a join with the version that was valid at the time of a row."""
     version = join.this.args["version"].expression
     asked = _version_conditions(left, right, join)
     left_time, right_time = _join_times(version, left, right, join)
@@ -90,7 +90,7 @@ def join_versions(
 
 
 def _version_conditions(left: list[QueryRelation], right: QueryRelation, join: exp.Join) -> JoinConditions:
-    """What a join with versions asks for, if that can be done."""
+    """Return the conditions of a join with versions. Raise UnsupportedStream if it is not supported."""
     if any(r.flow.kind != "rows" for r in left):
         raise UnsupportedStream(f"{VERSIONS} beside changes", join, "join in a model that reads append-only rows")
     if join.side in {"RIGHT", "FULL"}:
@@ -104,7 +104,7 @@ def _version_conditions(left: list[QueryRelation], right: QueryRelation, join: e
 def _join_times(
     version: exp.Expr, left: list[QueryRelation], right: QueryRelation, join: exp.Join
 ) -> tuple[exp.Expr | None, exp.Expr | None]:
-    """The event times of the rows and of their versions; none of both if rows are taken as they arrive."""
+    """Return the event times of the rows and of their versions; both None if rows are processed as they arrive."""
     if is_processing_time(version, left):
         return None, None
     timed = [r for r in left if isinstance(version, exp.Column) and is_event_time(version, r)]
@@ -121,7 +121,7 @@ def _join_times(
 
 
 def _single_relation_select(select: exp.Select, relation: QueryRelation) -> exp.Select:
-    """The SELECT as if it read one relation only."""
+    """Return the SELECT as if it read one relation only."""
     alone = select.copy()
     alone.set("from_", exp.From(this=relation.node.copy()))
     alone.set("where", None)
@@ -131,7 +131,7 @@ def _single_relation_select(select: exp.Select, relation: QueryRelation) -> exp.
 
 
 def left_side(select: exp.Select, place: int, relations: list[QueryRelation], where: Sequence[exp.Expr]) -> exp.Select:
-    """The SELECT up to a join, with the columns that are wanted behind it."""
+    """Return the SELECT up to a join, with the columns that are needed after it."""
     side = select.copy()
     side.set("joins", [join.copy() for join in (select.args.get("joins") or [])[:place]])
     side.set("where", combine_conditions(where))
@@ -140,7 +140,7 @@ def left_side(select: exp.Select, place: int, relations: list[QueryRelation], wh
 
 
 def right_side(select: exp.Select, place: int, relation: QueryRelation, where: Sequence[exp.Expr]) -> exp.Select:
-    """The SELECT as if it read the right side of a join only, with the columns that are wanted behind it."""
+    """Return the SELECT of the right side of a join only, with the columns that are needed after it."""
     side = _single_relation_select(select, relation)
     side.set("where", combine_conditions(where))
     side.set("expressions", _later_columns(select, [relation], place))
@@ -148,7 +148,7 @@ def right_side(select: exp.Select, place: int, relation: QueryRelation, where: S
 
 
 def name_keys(prefix: str, keys: Sequence[exp.Expr], time: exp.Expr | None = None) -> list[exp.Expr]:
-    """The keys of a side, and its time, under the names that the operator is told."""
+    """Name the keys of a side, and its time, as the operator expects."""
     named: list[exp.Expr] = [exp.alias_(key.copy(), f"{prefix}{i}") for i, key in enumerate(keys)]
     return named if time is None else [*named, exp.alias_(time.copy(), f"{prefix}t")]
 
@@ -156,7 +156,7 @@ def name_keys(prefix: str, keys: Sequence[exp.Expr], time: exp.Expr | None = Non
 def _signed_side_view(
     bench: StageBuilder, side: exp.Select, relations: list[QueryRelation], keys: list[exp.Expr]
 ) -> str:
-    """A view of one side of a join of changes: rows as structs, keys, and whether a row comes or goes."""
+    """Return a view of one side of a changelog join: rows as structs, keys, and the sign of each row."""
     only = relations[0] if len(relations) == 1 else None
     sign: exp.Expr
     if only is not None and only.flow.kind == "changes":
@@ -175,7 +175,7 @@ def _where_conditions(select: exp.Select) -> list[exp.Expr]:
 
 
 def _later_columns(select: exp.Select, relations: list[QueryRelation], place: int) -> list[exp.Expr]:
-    """Every column of these relations that the SELECT mentions behind the join, as a list of outputs."""
+    """Return every column of these relations that the SELECT uses after the join, as outputs."""
     behind = select.copy()
     joins = (select.args.get("joins") or [])[place + 1 :]
     behind.set("joins", [join.copy() for join in joins])
@@ -191,7 +191,7 @@ def _later_columns(select: exp.Select, relations: list[QueryRelation], place: in
 
 
 def read_join_view(select: exp.Select, view: str, place: int, relations: list[QueryRelation]) -> None:
-    """Let the SELECT read the joined view, in which rows are structs, in place of everything up to the join."""
+    """Make the SELECT read the joined view, whose rows are structs, in place of everything up to the join."""
     rest = (select.args.get("joins") or [])[place + 1 :]
     select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(view, quoted=True))))
     select.set("joins", rest)

@@ -1,4 +1,4 @@
-"""Joins by comma: their conditions, which stand in WHERE, become those of the joins."""
+"""Move the conditions of comma joins from WHERE to the joins."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ from penstock.sql.stateful.stages import QueryRelation, UnsupportedStream
 
 
 def move_join_conditions(select: exp.Select, relations: list[QueryRelation]) -> list[QueryRelation] | None:
-    """Let joins by comma have their conditions from WHERE, in an order that gives each an equality.
+    """Move the conditions of comma joins from WHERE to the joins, in an order that gives each join an equality.
 
-    Spark has no CROSS JOIN of streams, which a comma becomes. The relations come back in the new order; None if all
-    stays as it is.
+    Spark has no CROSS JOIN of streams, which a comma join would become. Return the relations in the new order; None if
+    nothing changes.
     """
     joins = select.args.get("joins") or []
     where = select.args.get("where")
@@ -50,20 +50,20 @@ def move_join_conditions(select: exp.Select, relations: list[QueryRelation]) -> 
 
 
 def _unowned_column(conditions: Sequence[exp.Expr]) -> exp.Column | None:
-    """A column of which it cannot be told whose it is, in an equality."""
+    """Return a column without a table in an equality: its relation is unknown."""
     equalities = (c for c in conditions if isinstance(c, exp.EQ) and len(list(c.find_all(exp.Column))) > 1)
     return next((column for c in equalities for column in c.find_all(exp.Column) if not column.table), None)
 
 
 def _is_bare_join(join: exp.Join, right: QueryRelation) -> bool:
-    """Whether it is a join of streams by comma, or CROSS JOIN."""
+    """Whether it is a comma join or CROSS JOIN of streams, without a condition."""
     inner = not join.side and join.kind in {"", "CROSS", "INNER"}
     conditioned = join.args.get("on") is not None or join.args.get("using") or join.this.args.get("version") is not None
     return inner and not conditioned and not is_unnest_join(join) and not right.flow.static
 
 
 def _order_relations(relations: list[QueryRelation], conditions: Sequence[exp.Expr]) -> list[QueryRelation]:
-    """The relations so that each equals something before it; as they were if there is no such order."""
+    """Order the relations so that each equals an earlier one; without such an order, return them unchanged."""
     found, waiting = relations[:1], relations[1:]
     while waiting:
         aliases = {r.alias.casefold() for r in found}
@@ -78,7 +78,7 @@ def _order_relations(relations: list[QueryRelation], conditions: Sequence[exp.Ex
 
 
 def _expand_star(select: exp.Select, relations: Sequence[QueryRelation]) -> None:
-    """Write out `*`, whose columns come in the order of the text."""
+    """Expand `*`, whose columns come in the order of the text."""
     outputs: list[exp.Expr] = []
     for e in select.expressions:
         outputs += (

@@ -1,4 +1,4 @@
-"""Conditions of joins: which joins an operator must do, what is equal on both sides, what can be asked of one alone."""
+"""Conditions of joins: whether an operator runs the join, its equalities, and its filters on one side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ BETWEEN: Final = "bound it in time on both sides: `b.at BETWEEN a.at AND a.at + 
 def is_operator_join(
     bench: StageBuilder, join: exp.Join, left: list[QueryRelation], right: QueryRelation, where: exp.Expr | None
 ) -> bool:
-    """Whether an operator of ours must do a join. A table is looked up by Spark, in every batch."""
+    """Whether one of our operators must run a join. Spark runs a join with a table, in every batch."""
     if right.flow.static:
         if join.side in {"RIGHT", "FULL"}:
             raise UnsupportedStream(
@@ -64,7 +64,7 @@ def is_operator_join(
 def _unbounded_state(
     join: exp.Join, left: list[QueryRelation], right: QueryRelation, where: exp.Expr | None, *, half: bool
 ) -> tuple[str, int, str]:
-    """The state that nothing drops, where, and what would."""
+    """Describe the state that is never dropped: its name, its offset, and a hint that bounds it."""
     if half:
         return "JOIN bounded in time on one side only", offset_of(join), BETWEEN
     relations = {r.alias.casefold(): r for r in (*left, right)}
@@ -79,14 +79,14 @@ def _unbounded_state(
 
 
 def event_time_hint(column: exp.Column, relation: QueryRelation) -> str:
-    """What to do about a column that is no event time."""
+    """Return the hint for a column that is not event time."""
     if relation.flow.times:
         return f"use `{min(relation.flow.times)}`, the event time of `{relation.alias}`"
     return f"declare `event_time: {{column: {column.name}}}` on the source of `{relation.alias}`"
 
 
 def is_processing_time(node: exp.Expr, relations: Sequence[QueryRelation]) -> bool:
-    """Whether it is the time of processing: to go by it is to take rows as they arrive."""
+    """Whether an expression is processing time, which means that rows are processed as they arrive."""
     if isinstance(node, exp.Anonymous):
         return node.name.upper() == "PROCTIME"
     return isinstance(node, exp.Column) and any(
@@ -95,7 +95,7 @@ def is_processing_time(node: exp.Expr, relations: Sequence[QueryRelation]) -> bo
 
 
 def _can_be_equal(join: exp.Join, left: list[QueryRelation], right: QueryRelation, where: exp.Expr | None) -> bool:
-    """Whether something is equal on both sides, as far as it is known whose columns are whose."""
+    """Whether a join may have an equality of both sides, as far as the owners of columns are known."""
     parts = pair_conditions(join, where)
     aliases = {r.alias.casefold() for r in left}
     if join.args.get("using") or any("" in referenced_tables(part) for part in parts):
@@ -109,7 +109,7 @@ def _missing_equality(join: exp.Join) -> UnsupportedStream:
 
 @dataclass(frozen=True, slots=True)
 class JoinConditions:
-    """What a join asks for: pairs of equal expressions, what can be asked of one side before it, and the rest."""
+    """The conditions of a join: pairs of equal expressions, filters that can run before it, and the rest."""
 
     left: tuple[exp.Expr, ...]
     right: tuple[exp.Expr, ...]
@@ -145,14 +145,14 @@ def join_conditions(
 
 
 def _using_pair(name: str, left: Sequence[QueryRelation], right: QueryRelation) -> tuple[exp.Expr, exp.Expr]:
-    """The two columns that USING makes equal."""
+    """Return the two columns that USING compares."""
     owner = next((r for r in left if r.flow.has(name)), left[0])
     one, other = (exp.column(name, table=r.alias, quoted=True) for r in (owner, right))
     return one, other
 
 
 def equal_sides(part: exp.Expr, left: set[str], right: str) -> tuple[exp.Expr, exp.Expr] | None:
-    """What a condition says is equal, the left side of a join first."""
+    """Return the two sides of an equality, the left side of the join first; None for other conditions."""
     if not isinstance(part, exp.EQ):
         return None
     one, other = referenced_tables(part.left), referenced_tables(part.right)
@@ -166,9 +166,9 @@ def equal_sides(part: exp.Expr, left: set[str], right: str) -> tuple[exp.Expr, e
 def take_side_filters(
     select: exp.Select, join: exp.Join, place: int, left: list[QueryRelation], right: QueryRelation
 ) -> tuple[list[exp.Expr], list[exp.Expr]]:
-    """Take from WHERE what concerns one side of a join only and may be asked before it, so that less is kept.
+    """Move conditions on one side of a join out of WHERE, to filter before the join and keep less state.
 
-    Not where rows of the other side come out without a partner: here, or in a join behind this one.
+    This excludes a side whose rows may be null-padded, by this join or a later one.
     """
     where = select.args.get("where")
     later = (select.args.get("joins") or [])[place + 1 :]

@@ -1,4 +1,4 @@
-"""Joins by time whose bounds are columns of the rows: each row is kept until no partner can come for it any more."""
+"""Interval joins whose bounds are columns of the rows: each row is kept until it can no longer match."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ _DENIED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.LT: exp.GTE, exp.LTE: exp.GT, exp.GT: exp.LTE, exp.GTE: exp.LT
 }  # fmt: skip
 _ALONE: Final = {"LEFT": (0,), "RIGHT": (1,), "FULL": (0, 1)}
-"""The sides whose rows come out without a partner."""
+"""The sides whose unmatched rows are emitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinIntervals:
-    """What a join asks for beside equalities. `until` are the times after which a row of a side can have no partner."""
+    """The conditions of a join beyond equalities. `until` are the times after which a row of a side cannot match."""
 
     asked: JoinConditions
     comparisons: tuple[tuple[exp.Expr, _Sign, exp.Expr], ...]
@@ -36,9 +36,9 @@ class JoinIntervals:
 
 
 def find_intervals(join: exp.Join, left: Sequence[QueryRelation], right: QueryRelation) -> JoinIntervals | None:
-    """The intervals by which an outer join can be done.
+    """Return the intervals of an outer join.
 
-    None if a row without a partner would never come out, or if more is asked than comparisons of both sides.
+    Return None if an unmatched row would never be emitted, or if the condition has more than comparisons of both sides.
     """
     relations = [*left, right]
     if any(r.flow.kind != "rows" or r.flow.static or not r.flow.watermarked for r in relations):
@@ -73,7 +73,7 @@ def join_intervals(
     place: int,
     intervals: JoinIntervals,
 ) -> Flow:
-    """A join by the times of single rows. The SELECT then reads its result, from which its other joins go on."""
+    """Extract a join by the times of single rows. The SELECT then reads its result, and its later joins follow."""
     refuse_hidden_late_rows(join, (*left, right))
     asked, comparisons = intervals.asked, intervals.comparisons
     for_left, for_right = take_side_filters(select, join, place, left, right)
@@ -110,7 +110,7 @@ def join_intervals(
 
 
 def _remove_negation(part: exp.Expr) -> exp.Expr:
-    """`NOT (a > b)` as `a <= b`."""
+    """Rewrite `NOT (a > b)` as `a <= b`."""
     inner = part.this.unnest() if isinstance(part, exp.Not) else None
     if not isinstance(inner, exp.Binary) or type(inner) not in _DENIED:
         return part
@@ -118,7 +118,7 @@ def _remove_negation(part: exp.Expr) -> exp.Expr:
 
 
 def _compared_sides(part: exp.Expr, left: set[str], right: set[str]) -> list[tuple[exp.Expr, _Sign, exp.Expr]]:
-    """What is compared with what, the left side first; nothing if a side of the comparison is not of one side."""
+    """Return the comparisons of a condition, left side first; none unless each compares the two sides of the join."""
     if isinstance(part, exp.Between):
         low, high = part.args["low"], part.args["high"]
         both = [(part.this, ">=", low), (part.this, "<=", high)]
@@ -141,7 +141,7 @@ def _compared_sides(part: exp.Expr, left: set[str], right: set[str]) -> list[tup
 def _expiry_time(
     bounds: Sequence[tuple[exp.Expr, exp.Expr]], own: Sequence[QueryRelation], other: Sequence[QueryRelation]
 ) -> exp.Expr | None:
-    """The time after which rows of `own` can have no partner: where it is null, a comparison never holds."""
+    """Return the time after which rows of `own` cannot match. Where it is null, a comparison never holds."""
     aliases = {r.alias.casefold() for r in own}
     found = [
         end
@@ -158,7 +158,7 @@ def _expiry_time(
 
 
 def _solve_bound(lesser: exp.Expr, greater: exp.Expr) -> exp.Expr | None:
-    """What event time must not be after, from `event time + some time <= something`."""
+    """Solve `event time + intervals <= greater` for the event time: return its upper bound."""
     match lesser:
         case exp.Paren():
             return _solve_bound(lesser.this, greater)
@@ -172,14 +172,14 @@ def _solve_bound(lesser: exp.Expr, greater: exp.Expr) -> exp.Expr | None:
 
 
 def _side_time(relations: Sequence[QueryRelation]) -> exp.Expr | None:
-    """The event time of a side that is one input."""
+    """Return the event time of a side that is a single input; otherwise None."""
     if len(relations) != 1 or not relations[0].flow.times:
         return None
     return exp.column(min(relations[0].flow.times), table=relations[0].alias, quoted=True)
 
 
 def _matchable_keys(keys: Sequence[exp.Expr], able: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The keys of a side; null where a row can have no partner."""
+    """Return the keys of a side, null for rows that cannot match."""
     if not able:
         return list(keys)
     first, *others = keys

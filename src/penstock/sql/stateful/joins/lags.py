@@ -1,8 +1,8 @@
-"""How far the rows that come out of joins are behind: what a reader of their topic must wait for.
+"""The lag of joined rows behind event time, which a reader of their topic must wait for.
 
-A pair comes out when the later of its rows comes. The other one has waited for it, so its event time is behind by as
-much as the condition lets the two differ. Inside a query Spark takes that into account; a reader of the topic only sees
-the times of the rows.
+A pair is emitted when the later of its rows arrives. The other row has waited for it, so its event time is behind by as
+much as the condition allows the two to differ. Inside a query Spark takes that into account; a reader of the topic only
+sees the times of the rows.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,7 +20,7 @@ LATE_CODE: Final = "window-over-late-rows"
 
 
 def join_lag(select: exp.Select, relations: Sequence[QueryRelation]) -> JoinLag:
-    """How far the rows that come out of the joins of a SELECT may be behind those that go in."""
+    """Return how far the output rows of a SELECT's joins may lag behind their inputs."""
     where = select.args.get("where")
     lag = NO_LAG
     for place, join in enumerate(select.args.get("joins") or ()):
@@ -50,7 +50,7 @@ def _single_join_lag(
 
 
 def _shift_millis(node: exp.Expr) -> int | None:
-    """The milliseconds that are added to a time; None if they are no constant."""
+    """Return the milliseconds that are added to a time; None if they are not constant."""
     match node:
         case exp.Column():
             return 0
@@ -74,7 +74,7 @@ def describe_late_rows(time: str, reader: str) -> str:
 
 
 def late_input_hint(time: exp.Column, relations: Sequence[QueryRelation], inputs: Collection[str]) -> str | None:
-    """What to do about an input whose rows a join of another model hands on late; None if there is none."""
+    """Return the hint for an input whose rows a join of another model emits late; None if there is none."""
     for relation in relations:
         is_input = isinstance(relation.node, exp.Table) and relation.node.name in inputs
         is_owner = time.table.casefold() in ("", relation.alias.casefold())
@@ -85,7 +85,7 @@ def late_input_hint(time: exp.Column, relations: Sequence[QueryRelation], inputs
 
 
 def note_late_input(bench: StageBuilder, time: exp.Expr, relations: Sequence[QueryRelation], name: str) -> None:
-    """Note something that drops late rows of an input, over a time that a join of another model hands on late."""
+    """Note a part of the query that drops late rows of an input, by a time that a join of another model emits late."""
     way_out = late_input_hint(time, relations, bench.inputs) if isinstance(time, exp.Column) else None
     if way_out is not None:
         text = describe_late_rows(time.name, name)
@@ -94,7 +94,7 @@ def note_late_input(bench: StageBuilder, time: exp.Expr, relations: Sequence[Que
 
 
 def note_late_joins(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> None:
-    """Note the joins by event time that drop rows of an input which come late."""
+    """Note the joins by event time that drop late rows of an input."""
     where = select.args.get("where")
     joins = [join for join in select.args.get("joins") or () if not is_unnest_join(join)]
     parts = [part for join in joins for part in pair_conditions(join, where.this if where is not None else None)]

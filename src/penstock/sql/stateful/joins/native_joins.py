@@ -1,4 +1,4 @@
-"""Joins that Spark does itself, written so that it does them right."""
+"""Joins that Spark runs itself, rewritten so that their results are correct."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,13 +11,13 @@ from penstock.sql.stateful.select import combine_conditions, conjuncts, is_unnes
 from penstock.sql.stateful.stages import QueryRelation, UnsupportedStream
 
 _PRESERVING: Final = (frozenset({"LEFT", "FULL"}), frozenset({"RIGHT", "FULL"}))
-"""The joins that put out rows of the left, or of the right, without a partner."""
+"""The joins that emit unmatched rows of the left side, or of the right side."""
 _NO_PARTNER: Final = (1, 2)
-"""What stands on the left and on the right of an equality that a row is not to meet."""
+"""The values on the left and on the right of an equality that must not hold for a row."""
 
 
 def rewrite_joins(select: exp.Select, relations: list[QueryRelation], count: int | None = None) -> bool:
-    """Write the first joins of a SELECT, or all, so that Spark does them right; says whether any had to be."""
+    """Rewrite the first `count` joins of a SELECT, or all, for correct results. Return whether any was rewritten."""
     written = False
     for place, join in enumerate((select.args.get("joins") or [])[:count]):
         left, right = relations[: place + 1], relations[place + 1]
@@ -31,10 +31,10 @@ def rewrite_joins(select: exp.Select, relations: list[QueryRelation], count: int
 
 
 def _add_partner_key(join: exp.Join, left: Sequence[QueryRelation], right: QueryRelation) -> bool:
-    """Put into the key of an outer join which rows can have a partner at all.
+    """Add to the key of an outer join whether a row can match at all.
 
-    Spark takes `a.n > 1` for a bound in time, and never lets go of the rows of `a` that wait for a partner. And
-    where keys are not known to have a value, it takes two nulls for equal.
+    Spark takes `a.n > 1` for a time bound, and then never drops the rows of `a` that wait for a match. And where keys
+    may be null, it takes two nulls for equal.
     """
     sides = {r.alias.casefold() for r in left}, {right.alias.casefold()}
     asked: tuple[list[exp.Expr], list[exp.Expr]] = [], []
@@ -58,7 +58,7 @@ def _add_partner_key(join: exp.Join, left: Sequence[QueryRelation], right: Query
 
 
 def _refuse_unowned_column(part: exp.Expr) -> None:
-    """Refuse a condition of which it cannot be told whose it is; an equality is of both sides."""
+    """Refuse a condition whose side cannot be determined. An equality belongs to both sides."""
     if "" in referenced_tables(part) and not (
         isinstance(part, exp.EQ) and referenced_tables(part.left) and referenced_tables(part.right)
     ):
@@ -69,7 +69,7 @@ def _refuse_unowned_column(part: exp.Expr) -> None:
 
 
 def _partner_mark(keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], no_partner: int) -> exp.Expr:
-    """0 for rows that can have a partner. It must not become a constant for keys that are never null."""
+    """Build a key that is 0 for rows that can match. It must not become a constant for keys that are never null."""
     able = exp.and_(*map(_not_null, keys), *(part.copy() for part in asked))
     hashed = exp.Anonymous(this="HASH", expressions=[key.copy() for key in keys])
     zero = exp.BitwiseAnd(this=hashed, expression=exp.Literal.number(0))
@@ -77,7 +77,7 @@ def _partner_mark(keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], no_partne
 
 
 def _require_keys(select: exp.Select, join: exp.Join, left: Sequence[QueryRelation], right: QueryRelation) -> bool:
-    """Leave out rows without a key where Spark would not: it does so by itself for columns only."""
+    """Filter out rows without a key where Spark does not: it does so by itself for plain columns only."""
     aliases, where = {r.alias.casefold() for r in left}, select.args.get("where")
     written = False
     for holder in (join.args.get("on"), where.this if where is not None else None):

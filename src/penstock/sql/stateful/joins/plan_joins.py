@@ -1,4 +1,4 @@
-"""Splits the joins of a SELECT into those that Spark does and those that an operator does."""
+"""Split the joins of a SELECT into those that Spark runs and those that an operator runs."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from penstock.sql.stateful.stages import (
 
 
 def operator_joins(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> list[int]:
-    """The places of the joins that an operator must do: all behind the first of them, which Spark has no times for."""
+    """Return the positions of the operators' joins: from the first one on, as Spark has no event time after it."""
     where = select.args.get("where")
     found: list[int] = []
     for place, join in enumerate(select.args.get("joins") or ()):
@@ -38,7 +38,7 @@ def operator_joins(bench: StageBuilder, select: exp.Select, relations: list[Quer
 def plan_joins(
     bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]
 ) -> tuple[Flow, list[QueryRelation]]:
-    """Carve out the joins that need it, from left to right; says how rows flow behind them."""
+    """Extract the joins that need an operator, from left to right. Return the flow of rows after them."""
     if len(relations) == 1:
         guard_comparisons(select, relations)
         return relations[0].flow, relations
@@ -68,7 +68,7 @@ def plan_joins(
 def _plan_join(
     bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
 ) -> Flow:
-    """One join that an operator must do."""
+    """Extract one join that an operator must run."""
     if join.this.args.get("version") is not None:
         return join_versions(bench, select, left, right, join, place)
     intervals = find_intervals(join, left, right) if join.side in OUTER and not join.kind else None
@@ -78,9 +78,9 @@ def _plan_join(
 
 
 def sign_unfolded(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> list[QueryRelation]:
-    """Where a row of changes becomes several, its key does not tell them apart: whole rows come and go.
+    """Read changes as signed rows where one change becomes several rows, which its key cannot tell apart.
 
-    UNNEST makes several of a row, and so may a lookup table.
+    UNNEST makes several rows of one, and so can a lookup table.
     """
     first, *others = relations
     joins = select.args.get("joins") or ()

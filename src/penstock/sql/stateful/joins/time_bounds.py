@@ -1,8 +1,8 @@
-"""What the condition of a join says about event time: bounds that hold for all rows, and comparisons that imply none.
+"""Time bounds in join conditions: bounds that hold for all rows, and comparisons that imply none.
 
-Spark looks for bounds itself, to drop rows from the state of a join. It takes every column for event time that is
-compared with one: `b.at <= a.expires` then drops rows of `a` by `a.at`, long before they have expired. Comparisons that
-imply no bound are guarded: they are written so that Spark cannot solve them.
+Spark looks for bounds itself, to drop rows from the state of a join. It treats every column that is compared with event
+time as event time: `b.at <= a.expires` then drops rows of `a` by `a.at`, long before they have expired. Comparisons
+that imply no bound are guarded: they are written so that Spark cannot solve them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ BOTH: Final[frozenset[Bound]] = frozenset({"below", "above"})
 DROPS: Final[dict[str, frozenset[Bound]]] = {
     "LEFT": frozenset({"above"}), "RIGHT": frozenset({"below"}), "FULL": BOTH
 }  # fmt: skip
-"""The bounds that an outer join needs, by its side: Spark puts out a row without a partner when it drops it."""
+"""The bounds that an outer join needs, by its side: Spark emits an unmatched row when it drops it."""
 
 _SPANS: Final = (
     exp.Column, exp.Identifier, exp.Add, exp.Sub, exp.Paren, exp.Interval, exp.Literal, exp.Var, exp.Cast, exp.DataType
@@ -33,7 +33,7 @@ _PAIR: Final = 2
 def time_bounds(
     join: exp.Join, left: Sequence[QueryRelation], right: QueryRelation, where: exp.Expr | None
 ) -> frozenset[Bound]:
-    """Where the time of the right side is bounded by that of the left: state can be dropped if it is on both ends."""
+    """Return the bounds of the right side's time by the left side's time. With both, state can be dropped."""
     found: set[Bound] = set()
     for lesser, greater in (pair for part in pair_conditions(join, where) for pair in ordered_sides(part)):
         if is_time_span(lesser, left) and is_time_span(greater, [right]):
@@ -44,12 +44,12 @@ def time_bounds(
 
 
 def pair_conditions(join: exp.Join, where: exp.Expr | None) -> list[exp.Expr]:
-    """What must hold for a pair of rows: for an inner join that can stand in WHERE as well."""
+    """Return the conditions on a pair of rows. For an inner join these include the WHERE conditions."""
     return [*conjuncts(join.args.get("on")), *(conjuncts(where) if join.side not in OUTER else ())]
 
 
 def ordered_sides(part: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
-    """What a condition says is less than what, or the same."""
+    """Return the pairs of a condition of which the first is less than or equal to the second."""
     match part:
         case exp.LT() | exp.LTE():
             return [(part.left, part.right)]
@@ -66,13 +66,12 @@ def ordered_sides(part: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
 
 
 def is_event_time(column: exp.Column, relation: QueryRelation) -> bool:
-    """Whether a column is the event time of a relation."""
     flow = relation.flow
     return column.table.casefold() == relation.alias.casefold() and column.name.casefold() in flow.times
 
 
 def is_time_span(node: exp.Expr, relations: Sequence[QueryRelation]) -> bool:
-    """Whether it is an event time of one of these, and lengths of time: what Spark can tell a bound from."""
+    """Whether it is an event time of these relations plus intervals, from which Spark can derive a bound."""
     columns = list(node.find_all(exp.Column))
     timed = bool(columns) and all(any(is_event_time(c, r) for r in relations) for c in columns)
     return timed and _is_solvable(node)
@@ -83,19 +82,19 @@ def _is_solvable(node: exp.Expr) -> bool:
 
 
 def _is_rounded(node: exp.Expr) -> bool:
-    """Whether a time becomes something else, such as a day."""
+    """Whether a time is cast to another type, such as a date."""
     return isinstance(node, exp.Cast) and not node.to.is_type(*exp.DataType.TEMPORAL_TYPES - {exp.DataType.Type.DATE})
 
 
 def _is_imprecise(node: exp.Expr) -> bool:
-    """Whether a length of time depends on the calendar: Spark cannot tell a bound from it."""
+    """Whether an interval depends on the calendar, so that Spark cannot derive a bound from it."""
     return isinstance(node, exp.Interval) and any(word in node.sql().upper() for word in _IMPRECISE)
 
 
 def timely_relations(select: exp.Select, relations: Sequence[QueryRelation]) -> list[QueryRelation]:
-    """The relations of a SELECT whose rows come out of its joins while event time has not left them behind.
+    """Return the relations of a SELECT whose rows are not late after its joins.
 
-    A row of a side that no bound holds for finds its partner at any time: whatever goes by its time takes it for late.
+    A row of a side without a bound can match at any time, so it may be late for anything that uses its event time.
     """
     where = select.args.get("where")
     kept = list(relations)
@@ -115,10 +114,10 @@ def timely_relations(select: exp.Select, relations: Sequence[QueryRelation]) -> 
 
 
 def guard_comparisons(select: exp.Select, relations: Sequence[QueryRelation], native: int | None = None) -> None:
-    """Guard what Spark would take for a bound in time and is none, in the joins of a SELECT and in its WHERE.
+    """Guard the comparisons of a SELECT's joins and WHERE that Spark would mistake for time bounds.
 
     Spark moves conditions of WHERE into joins, also into those of a subquery, and turns comparisons around. `native` is
-    how many of the joins Spark does, if not all; the keys of the others are still to be found.
+    the number of joins that Spark runs, if not all; the keys of the other joins must stay recognisable.
     """
     streams = [r for r in relations if not r.flow.static]
     if len(streams) < _PAIR and not any(r.flow.joined for r in streams):
@@ -145,9 +144,9 @@ def _guard_bounds(node: exp.Expr, relations: Sequence[QueryRelation]) -> None:
 
 
 def _guard_key(node: exp.EQ, relations: Sequence[QueryRelation]) -> None:
-    """An equality with event time: Spark drops rows of both sides when event time has passed their key.
+    """Guard an equality with event time: Spark drops rows of both sides when event time has passed their key.
 
-    That is right for two event times. It is not if only one is, or if the other one is shifted.
+    That is correct for two event times, but not if only one side is event time, or if the other one is shifted.
     """
     one, other = node.left, node.right
     plain = [isinstance(side, exp.Column) and _is_any_span(side, relations) for side in (one, other)]
@@ -162,7 +161,7 @@ def _guard_key(node: exp.EQ, relations: Sequence[QueryRelation]) -> None:
 
 
 def _is_any_span(node: exp.Expr, relations: Sequence[QueryRelation]) -> bool:
-    """Whether it is an event time, whoever's, and lengths of time; a column may stand without its input's name."""
+    """Whether it is an event time of any relation plus intervals. A column may lack its table."""
     columns = list(node.find_all(exp.Column))
     return bool(columns) and all(_is_any_time(c, relations) for c in columns) and _is_solvable(node)
 
@@ -185,14 +184,13 @@ def has_guards(tree: exp.Expr) -> bool:
 
 
 def remove_guards(tree: exp.Query) -> exp.Query:
-    """The tree as if nothing had been guarded."""
     while (guard := next(_guards(tree), None)) is not None:
         guard.replace(guard.expressions[0].copy())
     return tree
 
 
 def render_guards(tree: exp.Query) -> exp.Query:
-    """The tree with guards in Spark's words: the greatest of a value is the value, and Spark does not look into it."""
+    """Render guards as Spark SQL: GREATEST of a value and itself, which Spark does not look into."""
     while (guard := next(_guards(tree), None)) is not None:
         first, *more = (e.copy() for e in guard.expressions)
         guard.replace(

@@ -1,4 +1,4 @@
-"""Views of the latest row of each key, read as of a time: every row that ever came is a version then."""
+"""Views of the latest row of each key that are read as of a time: every row that arrived is then a version."""
 
 from collections.abc import Collection, Mapping
 
@@ -9,17 +9,17 @@ from penstock.sql.stateful.top_n import find_top_n
 
 
 def versioned_tables(query: Query) -> frozenset[str]:
-    """The tables that a query reads as of a time, and in no other way."""
+    """Return the tables that a query only reads as of a time."""
     tables = list(query.tree.find_all(exp.Table))
     plain = {table.name for table in tables if table.args.get("version") is None}
     return frozenset(table.name for table in tables) - plain
 
 
 def read_all_versions(tree: exp.Query, times: Mapping[str, Collection[str]]) -> None:
-    """Let a view of the latest row of each key by event time put out every row: the join picks the one of its time.
+    """Make a view of the latest row of each key by event time emit every row: the join selects the valid one.
 
-    Numbering the rows first would leave only the last version that came with a batch. `times` are the columns with
-    event time, by the tables that have them.
+    Numbering the rows first would leave only the last version of each batch. `times` has the event time columns of each
+    table.
     """
     found = find_top_n(tree) if isinstance(tree, exp.Select) else None
     if found is None or found.limit != 1 or tree.args.get("joins") or found.split(tree.args["where"].this)[1]:
