@@ -20,7 +20,6 @@ SERVICES: Final = "services"
 """The directory of the services that all workers share, below the temporary directory of the whole run."""
 DEAR_FIRST: Final = ("services", "process", "contract", "spark", "site", "repo", "golden", "unit")
 """The order of the directories: what takes long begins first, so that the workers end together."""
-CHEAP: Final = ("site", "repo", "golden", "unit")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,26 +39,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """The name of the tests that stay together: they use a service that is theirs alone, or take no time at all.
+    """The name of the tests that one worker takes: a file, or the contract of one sink.
 
-    All other tests go to whichever worker is free.
+    Tests of a file run like queries. What Spark has compiled for the first of them serves the others, and a service that
+    one of them stops is theirs alone.
     """
-    if (sink := getattr(item, "callspec", None) and item.callspec.params.get("subject")) is not None:
-        return f"contract of {sink}"
-    if _directory(item) in CHEAP or _has_module_fixture(item):
-        return item.location[0]
-    return item.nodeid.replace("@", " at ")
+    sink = item.callspec.params.get("subject") if hasattr(item, "callspec") else None
+    return item.location[0] if sink is None else f"contract of {sink}"
 
 
 def _directory(item: pytest.Item) -> str:
     return Path(item.location[0]).parts[1]
-
-
-def _has_module_fixture(item: pytest.Item) -> bool:
-    """Whether a fixture of the whole file does more than open a session of Spark."""
-    names = getattr(item, "fixturenames", ())
-    found = {name: getattr(item, "_fixtureinfo").name2fixturedefs.get(name) for name in names}  # noqa: B009
-    return any(d[-1].scope == "module" and name != "session" for name, d in found.items() if d)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
