@@ -16,8 +16,8 @@ demo: setup ## Run the quickstart: lineage, a live table, rows
 test: setup ## Lint, type-check and test
 	@scripts/test
 
-quick: setup ## Only the tests that need no Spark
-	@$(BIN)/pytest -q -m "not spark and not process and not browser"
+quick: setup ## Only the tests that need no Spark and no service
+	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "not spark and not process and not browser" tests/unit tests/golden tests/site tests/repo
 
 format: setup ## Format the code
 	@$(BIN)/ruff format src tests bench scripts && $(BIN)/ruff check --fix src tests bench scripts
