@@ -41,8 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _group(item: pytest.Item) -> str:
     """The name of the tests that one worker takes: a file, or the contract of one sink.
 
-    Tests of a file run like queries: what Spark has compiled for the first of them serves the others. A service that one
-    of them stops is theirs alone.
+    Tests of a file run like queries: what Spark has compiled for the first of them serves the others. A service that
+    one of them stops is theirs alone.
     """
     sink = item.callspec.params.get("subject") if hasattr(item, "callspec") else None
     return item.location[0] if sink is None else f"contract of {sink}"
