@@ -134,7 +134,7 @@ class PartitionInsert:
 
     @property
     def _newest_only(self) -> bool:
-        return self.deduplicate or not self.append_only  # deletes come behind all inserts
+        return self.deduplicate or not self.append_only  # deletes follow all inserts
 
     def _last_rows(self, chunk: pa.Table) -> pa.Table:
         wide = self.version is not None and kind_of(self.columns[self.version].type).word in WIDE

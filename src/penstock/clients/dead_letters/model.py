@@ -91,7 +91,7 @@ class DeadLetter:
 class ReplayProgress:
     """How far the dead letters of a node in a topic were replayed or discarded.
 
-    Offsets by part: those of all kinds, and those of single kinds, because some may have to wait. They belong to the
+    `offsets` by part: those of all kinds, and those of single kinds, because some may have to wait. They belong to the
     topic with this id; progress without an id is taken as it is.
     """
 

@@ -81,7 +81,6 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def open_connection(server: PostgresServer, **options: Any) -> WatchedConnection:
-    """Open a connection."""
     connection = WatchedConnection.connect(**server.address, **options)
     connection.server = server
     _OPEN.add(connection)
