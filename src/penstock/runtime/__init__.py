@@ -1,1 +1,2 @@
-"""Spark: sessions, queries, and what becomes of them. pyspark is imported here, and in `testing`, at module level."""
+"""Runs queries in Spark: sessions, queries, and their results. Only here and in `testing` is pyspark imported at module
+level."""

@@ -14,7 +14,7 @@ from penstock.plan.deployed.state_origin import read_origin
 
 @dataclass(frozen=True, slots=True)
 class BatchTime:
-    """When a batch began, and how far event time had come, in milliseconds."""
+    """When a batch began, and the watermark at that time, in milliseconds."""
 
     began_ms: int
     watermark_ms: int
@@ -80,7 +80,7 @@ def reader_offset(checkpoint: Path, name: str) -> str | None:
 
 
 def batch_header(checkpoint: Path, batch_id: int) -> Any:
-    """What Spark notes of a batch in addition to its offsets: times and settings."""
+    """Return what Spark records of a batch in addition to its offsets: times and settings."""
     return json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])
 
 
@@ -95,18 +95,18 @@ def batch_time(checkpoint: Path, batch_id: int) -> BatchTime:
 
 
 def last_batch_time(checkpoint: Path) -> BatchTime:
-    """The time of the last batch that was committed; there must be one."""
+    """Return the time of the last committed batch, which must exist."""
     return batch_time(checkpoint, last_number(checkpoint / "commits") or 0)
 
 
 def reached_ms(checkpoint: Path) -> int | None:
-    """The watermark after the last batch; None if there is none."""
+    """Return the watermark after the last batch; None if there is none."""
     begun = last_number(checkpoint / "offsets")
     return None if begun is None else batch_time(checkpoint, begun).watermark_ms or None
 
 
 def unfinished_batch(checkpoint: Path) -> int | None:
-    """The batch that was begun and not committed, and will be retried."""
+    """Return the batch that was begun and not committed, and will be retried."""
     begun, done = last_number(checkpoint / "offsets"), last_number(checkpoint / "commits")
     return begun if begun is not None and begun != done else None
 
@@ -137,10 +137,10 @@ def _logged_files(log: Path, number: int | None) -> list[str] | None:
 
 
 def state_partitions(checkpoint: Path) -> int | None:
-    """How many partitions the state was begun with; None before its first batch.
+    """Return the number of partitions that the state was begun with; None before its first batch.
 
-    They can never change. Where nobody wrote the number down, a batch that was committed has a directory for each, and
-    one that was not may have fewer.
+    It can never change. If it was not recorded, a committed batch has a directory for each partition; one that was not
+    committed may have fewer.
     """
     if last_number(checkpoint / "offsets") is None:
         return None
@@ -155,7 +155,7 @@ def state_partitions(checkpoint: Path) -> int | None:
 
 
 def _planned_partitions(operator: Path) -> int | None:
-    """The number that Spark wrote down when it planned the first batch, if it came to that."""
+    """Return the number that Spark recorded when it planned the first batch, if it did."""
     for file in (operator / "_metadata" / "metadata", *sorted((operator / "_metadata" / "v2").glob("[0-9]*"))):
         with suppress(OSError, ValueError, LookupError):
             stores = json.loads(file.read_text(encoding="utf-8").splitlines()[1])["stateStoreInfo"]
@@ -178,5 +178,5 @@ def set_aside(checkpoint: Path) -> None:
     except (ValueError, KeyError, TypeError):
         marker = "damaged"
     target = checkpoint.with_name(f"{checkpoint.name}@{marker}")
-    discard(target)  # of the same beginning, which came to nothing
+    discard(target)  # of the same start, which committed nothing
     checkpoint.rename(target)

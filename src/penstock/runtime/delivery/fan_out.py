@@ -38,7 +38,7 @@ def fan_out_stream(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFr
 
 
 def union_streams(streams: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows of all streams, with a column for each, null in rows of others. A single stream stays as it is."""
+    """Union the rows of all streams, with a column for each, null in rows of others. A single stream is not changed."""
     if len(streams) == 1:
         return next(iter(streams.values()))
     frames = []
@@ -60,7 +60,7 @@ def _prefilter_rows(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
 
 
 def split_streams(batch: DataFrame, views: Sequence[str], *beside: str) -> dict[str, DataFrame]:
-    """Undo `union_streams`; `beside` are columns that rows got since."""
+    """Undo `union_streams`; `beside` are columns that were added to the union since."""
     if len(views) == 1:
         return {views[0]: batch}
     return {

@@ -118,7 +118,7 @@ def current_rows(followed: PublishedTable, schema: pa.Schema) -> Iterator[pa.Rec
 def _save_pages(
     db: Database, followed: PublishedTable, image: str, where: str | None, schema: pa.Schema, pages: Path
 ) -> int:
-    """Write the rows of an image of the database to pages; how many that were."""
+    """Write the rows of a snapshot of the database to pages. Returns the number of pages."""
     with db.transaction():
         db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         db.execute(f"SET TRANSACTION SNAPSHOT '{image}'")
