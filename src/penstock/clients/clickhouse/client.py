@@ -24,13 +24,13 @@ _REFUSED: Final = frozenset((164, 192, 193, 194, 497, 516))
 """Error codes: read-only user; unknown user, wrong password, no password, missing right, authentication failed."""
 _NO_DATABASE: Final = 81
 _PASSING: Final = frozenset(
-    # timeouts, too many queries or parts, sockets, network, memory, read-only replicas, replicas that are gone, Keeper
+    # timeouts, too many queries or parts, sockets, network, memory, read-only or missing replicas, Keeper
     (159, 202, 203, 209, 210, 241, 242, 252, 279, 285, 286, 319, 999)
 )
 _TOO_MUCH: Final = frozenset((158, 159, 160, 241, 307, 396))
 """Error codes: limits on rows, time, speed, memory, bytes and the size of the answer."""
 _ROWS: Final = frozenset(
-    # a text that is no number, date, address or word of an Enum; a number too large; a null; a constraint; throwIf
+    # text that is no number, date, address or Enum value; a number too large; a null; a constraint; throwIf
     (6, 26, 27, 38, 41, 69, 70, 72, 117, 131, 190, 321, 349, 376, 395, 407, 469, 675, 676, 691)
 )
 _BUSY: Final = frozenset((408, 429, 502, 503, 504))

@@ -225,7 +225,7 @@ class PartitionInsert:
         if not len(rows):
             return
         body = self.packing.compress_rows(self._convert_rows(rows))
-        token = uuid.uuid4().hex  # ClickHouse would otherwise tell inserts apart by what is in them
+        token = uuid.uuid4().hex  # otherwise ClickHouse would deduplicate inserts by their content
         if seen is not None:
             seen.update(body)
             token = seen.hexdigest()

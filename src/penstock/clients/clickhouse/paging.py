@@ -146,7 +146,7 @@ class PagedTable:
     def _select(self, condition: str) -> str:
         chosen = [f"{expression} AS {quote_identifier(column)}" for column, expression, _ in self.columns]
         rows = self.rows.replace("{range}", condition)
-        if self.filter:  # inside: beside the columns that are chosen, it would be asked of what they are converted to
+        if self.filter:  # inside: at the outer level it would apply to the converted columns
             rows = f"SELECT * FROM ({rows}) AS t WHERE ({self.filter})"
         return f"SELECT {', '.join(chosen)}, {self.operation} AS {quote_identifier(OP)} FROM ({rows}) AS t"
 
@@ -230,7 +230,7 @@ def _newest_rows(table: str, columns: str, replaced: ReplacingEngine | None, key
     if not replaced.deleted:
         return f"SELECT {columns} FROM {quote_identifier(table)} FINAL WHERE {{range}}", "'i'"
     by = ", ".join(keys)
-    # FINAL would leave out what is deleted. Of equal versions the one counts that was inserted last.
+    # FINAL would drop deleted rows. Of equal versions, the last inserted row is the newest.
     last = f"{by}, {replaced.version} DESC, _part_index DESC, _part_offset DESC"
     return f"{all_of_them} ORDER BY {last} LIMIT 1 BY {by}", f"if({replaced.deleted} != 0, 'd', 'i')"
 

@@ -224,7 +224,7 @@ def number_lines(table: DataFrame, form: Format) -> DataFrame:
 
 
 def file_address() -> Column:
-    """The file of a row, as a readable URI."""
+    """Return the file of a row, as a readable URI."""
     from pyspark.sql import functions as f
 
     return f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))

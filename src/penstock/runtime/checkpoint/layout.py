@@ -1,4 +1,4 @@
-"""Read a checkpoint directory: offsets, batches, times, state partitions."""
+"""Reads a checkpoint directory: offsets, batches, times, state partitions."""
 
 import hashlib
 import json
@@ -21,12 +21,12 @@ class BatchTime:
 
 
 def checkpoint_id(checkpoint: Path) -> str:
-    """The id that Spark gave the checkpoint when it began; another one after a rebuild."""
+    """Return the id that Spark gave the checkpoint when it began; a rebuild has another one."""
     return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
 
 
 def batch_offsets(checkpoint: Path, batch_id: int) -> tuple[str, ...]:
-    """The end offset of each input in a batch: the lines of the offset log after its header.
+    """Return the end offset of each input in a batch: the lines of the offset log after its header.
 
     A file reader only counts its own batches there, so the files of the batch are added as a checksum.
     """
@@ -42,7 +42,7 @@ def _files_read(checkpoint: Path, offset: str) -> str:
 
 
 def batch_parts(checkpoint: Path, batch_id: int) -> dict[str, PartRead]:
-    """What each reader reads in a batch, by the reader's name."""
+    """Return what each reader reads in a batch, by the reader's name."""
     before = dict(map(_split_offset, _offsets(checkpoint, batch_id - 1)))
     after = dict(map(_split_offset, _offsets(checkpoint, batch_id)))
     return {name: _part(checkpoint / "sources" / name, before.get(name), place) for name, place in after.items()}
@@ -57,7 +57,7 @@ def _part(log: Path, before: str | None, after: str) -> PartRead:
 
 
 def start_offset(checkpoint: Path, name: str) -> str | None:
-    """The first offset of a reader. Readers of files have none."""
+    """Return the first offset of a reader. Readers of files have none."""
     return _read_first_offset(checkpoint / "sources" / name)
 
 
@@ -68,13 +68,13 @@ def _read_first_offset(log: Path) -> str | None:
 
 
 def last_offsets(checkpoint: Path) -> list[str]:
-    """The offset of each reader after the last committed batch, as the reader writes it."""
+    """Return the offset of each reader after the last committed batch, as the reader writes it."""
     done = last_number(checkpoint / "commits")
     return [] if done is None else [place for _, place in map(_split_offset, _offsets(checkpoint, done))]
 
 
 def reader_offset(checkpoint: Path, name: str) -> str | None:
-    """The offset of a reader after the last committed batch."""
+    """Return the offset of a reader after the last committed batch."""
     done = last_number(checkpoint / "commits")
     return None if done is None else dict(map(_split_offset, _offsets(checkpoint, done))).get(name)
 
@@ -85,7 +85,7 @@ def batch_header(checkpoint: Path, batch_id: int) -> Any:
 
 
 def last_number(log: Path) -> int | None:
-    """The highest number in a log: a directory of files named by numbers."""
+    """Return the highest number in a log: a directory of files named by numbers."""
     return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)
 
 
@@ -117,13 +117,13 @@ def _offsets(checkpoint: Path, batch_id: int) -> list[str]:
 
 
 def _split_offset(offset: str) -> tuple[str, str]:
-    """The name of a reader and its offset, as it writes it."""
+    """Return the name of a reader and its offset, as the reader writes it."""
     name, _, place = offset.partition(":")
     return name, place
 
 
 def _log_number(place: str | None) -> int | None:
-    """The number of a reader's last batch, if it is a reader of files."""
+    """Return the number of a reader's last batch, if it is a reader of files."""
     number = json.loads(place).get("logOffset") if place is not None and place.startswith("{") else None
     return number if isinstance(number, int) else None
 

@@ -86,7 +86,7 @@ class StateNotes:
 
 
 def query_state(checkpoint: Path) -> QueryState | None:
-    """The state statistics of a checkpoint; None before its first batch is committed."""
+    """Return the state statistics of a checkpoint; None before its first batch is committed."""
     batch = last_number(checkpoint / "commits")
     if batch is None:
         return None

@@ -19,7 +19,7 @@ class BatchRead:
 
 @dataclass(slots=True)
 class BatchAttempt:
-    """What one attempt at a batch knows. It begins when Spark hands the batch over.
+    """The state of one attempt at a batch. It begins when Spark hands the batch over.
 
     A batch that failed is attempted again by a new query with a new value, so nothing here outlives its batch.
     """

@@ -193,7 +193,7 @@ class BatchWriter:
                     frame.write.format("noop").mode("append").save()
 
     def _output_frames(self, batch: DataFrame) -> Generator[tuple[QueryOutput, DataFrame]]:
-        """The rows of each output. With several outputs, the batch is cached until the last one has it."""
+        """Yield the rows of each output. With several outputs, the batch is cached until the last one has it."""
         if not self.spec.fan_out:
             (output,) = self.spec.outputs
             yield output, self._prepare_rows(batch, output)

@@ -49,7 +49,7 @@ class CommittedBatch:
 
     @property
     def late(self) -> int:
-        """Late rows: those that Spark's operators dropped, and those that ours did."""
+        """The number of late rows: those that Spark's operators dropped, and those that our operators dropped."""
         return self.dropped + sum(row["late"] or 0 for row in self._turns.values())
 
     @property

@@ -16,8 +16,8 @@ from penstock.spark_internals.jvm import is_local
 def persist_batch(batch: DataFrame) -> Iterator[DataFrame]:
     """Keep a batch until the block ends. It is computed when it is first read.
 
-    In local mode rows are kept as they are: Spark's columnar cache takes longer than computing most of them. On a
-    cluster the cache is used, because rows that are kept as they are cannot be computed again when a machine is lost.
+    In local mode rows are kept unconverted: Spark's columnar cache takes longer than computing most of them. On a
+    cluster the cache is used, because unconverted rows cannot be recomputed after the loss of a machine.
     """
     if not is_local(batch.sparkSession.sparkContext):
         try:
@@ -33,7 +33,7 @@ def persist_batch(batch: DataFrame) -> Iterator[DataFrame]:
 
 
 def fan_out_stream(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:
-    """One stream with the rows of all inputs that some step uses."""
+    """Return one stream with the rows of all inputs that some step uses."""
     return union_streams({view: _prefilter_rows(query, view, stream) for view, stream in streams.items()})
 
 

@@ -62,7 +62,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class UnreadFiles:
-    """Files of an input that are gone or cannot be read, by their addresses, and why."""
+    """Files of an input that are missing or unreadable, by URI, with the reasons."""
 
     entry: Input
     files: Mapping[str, str]

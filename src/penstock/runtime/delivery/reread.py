@@ -26,7 +26,7 @@ MOST: Final = 100
 """If a batch has more unreadable files than this, the files are not the cause."""
 
 FilesByView: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Files that cannot be read and why, by the views of their inputs and their addresses."""
+"""Unreadable files and the reasons, by the views of their inputs and by URI."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,11 +64,11 @@ class Retries:
         return [(waiting.spec, waiting.drain) for waiting in found]
 
     def failures(self) -> dict[str, PenstockError]:
-        """The failures of waiting queries, by name."""
+        """Return the failures of waiting queries, by name."""
         return {name: waiting.failure for name, waiting in self._waiting.items()}
 
     def clear(self) -> list[str]:
-        """Forget waiting queries; returns their names."""
+        """Remove all waiting queries. Returns their names."""
         names = list(self._waiting)
         self._waiting.clear()
         return names

@@ -98,8 +98,7 @@ class LiveQuery:
         return isinstance(self.spec.trigger, RealTime) and self.shape == "observed" and not self.ends
 
     def is_waited_for(self, policy: DrainPolicy) -> bool:
-        """Whether a stop waits for the current batch under a policy. It does not for `fast`, unless the query ends by
-        itself."""
+        """Whether a stop waits for the current batch, by policy. A query that ends by itself is always waited for."""
         match policy:
             case "auto":
                 return not self.is_real_time

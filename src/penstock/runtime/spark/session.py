@@ -50,8 +50,8 @@ _LATE_OPTIMISATION: Final = " ".join(
     }.items()
 )
 """Thresholds twenty times as high as the JVM's own, for the calls of a method before it is compiled with full
-optimization. That saves a third of the CPU time of a start and of short runs. Code that processes rows reaches them
-within a second."""
+optimization. That compilation takes a third of the CPU time of a start and of short runs. Code that processes rows
+reaches the thresholds within a second."""
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
