@@ -1,4 +1,4 @@
-"""The parts of Spark that Penstock uses beyond its public interface: py4j, Scala objects, private attributes of PySpark.
+"""What Penstock uses of Spark beyond its public interface: py4j, Scala objects, private attributes of PySpark.
 
 This package has to be adapted when Spark changes. No other room uses these parts, which
 `tests/repo/test_spark_internals.py` enforces. Written for Spark 4.2.
