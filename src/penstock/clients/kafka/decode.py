@@ -76,7 +76,7 @@ class DecodedValue:
     made: Mapping[str, DerivedColumn] = field(default_factory=dict)
     """The columns that are derived from the value of the same name."""
     absent: Column | None = None
-    """Whether the record says that it has no value."""
+    """Whether the value is an encoded null, so that the record counts as one without a value."""
 
 
 def json_value(columns: Mapping[str, str]) -> DecodedValue:

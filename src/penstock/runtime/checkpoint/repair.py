@@ -51,7 +51,7 @@ def _repair_file(damage: Damage, checkpoint: Path, query: str, outputs: tuple[Pa
 
 def _repair_offsets(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> None:
     """Restore offsets from the ledger of an output, or from the next batch if that is committed. Otherwise the file is
-    removed, and Spark plans the batch again."""
+    moved away, and Spark plans the batch again."""
     file, log = checkpoint / "offsets" / str(number), checkpoint / "offsets"
     lines, following = ledger_offsets(checkpoint, outputs, number), log / str(number + 1)
     if lines is not None:

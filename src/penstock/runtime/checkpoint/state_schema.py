@@ -19,10 +19,9 @@ _FLAGS: Final = (b'"nullable":', b'"containsNull":', b'"valueContainsNull":')
 
 
 def begin_state(checkpoint: Path, query: QuerySpec, manifest: Manifest, session: SparkSession) -> None:
-    """Record what the state of a query is begun with, before its first batch, or check that existing state can
-    continue.
+    """Record the columns and partitions of a query's state before its first batch, and prepare existing state to continue.
 
-    The query's steps are views of the session. If the state does not fit them any more, it is left unchanged.
+    The query's steps are views of the session. State that does not fit them any more is refused and left unchanged.
     """
     found = {view: leaf_types(session.table(quote_spark_identifier(view)).schema) for view in _state_views(query)}
     origin = read_origin(checkpoint) if last_number(checkpoint / "commits") is not None else None
