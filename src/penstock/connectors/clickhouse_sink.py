@@ -55,14 +55,12 @@ class ClickHouseSink(Sink):
     table: str = Field(min_length=1)
     """The name of the table."""
     primary_key: Key = Field(min_length=1)
-    """The columns that identify a row, separated by commas. Of several rows with the same key, the newest one is
-    valid."""
+    """The columns that identify a row, separated by commas. Of rows with the same key, the newest one is valid."""
     append_only_mode: bool = True
     """`true`: all rows are inserted; the columns `is_deleted` and `insert_time` mark the newest row of a key, and
     whether it is deleted. `false`: deleted rows are removed from the table, which rewrites parts of it."""
     version_column_name: str | None = None
-    """The column whose highest value marks the newest row of a key. Default: the row that was inserted last is the
-    newest."""
+    """The column whose highest value marks the newest row of a key. Default: the last inserted row is the newest."""
     deduplicate: bool = True
     """Whether only the newest row of each key within an insert is sent."""
     schema_override: dict[str, str] = Field(
@@ -189,8 +187,7 @@ class ClickHouseSink(Sink):
 
 
 def _python_safe(rows: DataFrame) -> DataFrame:
-    """Return rows with column names that Spark can pass to Python. They are renamed only if needed, because renaming
-    copies every row."""
+    """Return rows with names that Spark can pass to Python. Renaming copies every row, so it is done only if needed."""
     plain = {name.lower() for name in rows.columns if name.isidentifier()}
     return rows if len(plain) == len(rows.columns) else _number_columns(rows)
 

@@ -76,8 +76,7 @@ class FileSource(FileFields, RecordSource):
 
     @classmethod
     def is_elsewhere(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """Whether neither directory contains the other: otherwise they have files in common, which Spark knows by full
-        path."""
+        """Whether neither directory contains the other. Otherwise they share files, which have the same full paths."""
         old, new = (str(said["path"]).rstrip("/") + "/" for said in (before, after))
         return not (old.startswith(new) or new.startswith(old))
 
@@ -106,8 +105,7 @@ class FileSource(FileFields, RecordSource):
         return self.format in TEXT_FORMATS
 
     def take_snapshot(self, spark: SparkSession, request: ReadRequest, *, again: bool) -> Snapshot:
-        """Determine the columns of the files. Those of text formats are stored, so that a retried batch has the same
-        ones."""
+        """Determine the columns of the files. Those of text files are stored, so that a retried batch has the same."""
         found = find_layout(spark, self, request)
         if request.directory is None or not self._has_records:
             return found

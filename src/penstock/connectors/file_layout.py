@@ -85,8 +85,7 @@ def _declared_layout(
 
 
 def file_names(spark: SparkSession, path: str, form: Format) -> Sequence[str]:
-    """Return the files by their paths relative to the path of the source; a source that is one file is the empty
-    path."""
+    """Return the files by their paths relative to the source's; the path is empty if the source is one file."""
     local = uri.local_path(path)
     if local is not None:
         return ["" if file == local else str(file.relative_to(local)) for file in files_under(local, form)]

@@ -86,8 +86,7 @@ class TopicPhase(FrozenModel):
     """Where to start: `earliest`, `latest`, or a time in milliseconds since 1970. `latest` is the end of the topic when
     the first phase begins. Partitions that the offset table lists start after the offset given there."""
     filter: str | None = None
-    """A condition in SQL on all columns that rows must meet. It does not apply to the other phases, which have their
-    own."""
+    """A condition in SQL on all columns that rows must meet. Other phases have their own."""
     schema_id_overrides: tuple[dict[str, int], ...] = ()
     """Schema ids to replace by others: `{from, to}`."""
     validate_writer_schema_ordering: bool = True
@@ -112,8 +111,7 @@ class OffsetTable(FrozenModel):
     partition_column: str = Field("partition", min_length=1)
     """The column with the partition."""
     offset_column: str = Field("offset", min_length=1)
-    """The column with the offset. The highest one of a partition is the last record that the bounded sources
-    contain."""
+    """The column with the offset. The highest one of a partition is the last record in the bounded sources."""
 
 
 def _source_type_validator(kind: str, known: Sequence[str]) -> BeforeValidator:

@@ -54,8 +54,7 @@ class KafkaSource(OnKafka, RecordSource):
     data_format: Annotated[Literal["avro", "json", "raw"], format_validator("avro", "json", "raw")] = "avro"
     """The format of its values: Avro with a schema registry, JSON objects, or uninterpreted bytes."""
     schema_: Schema | None = Field(None, alias="schema", validation_alias=AliasChoices("schema", "columns"))
-    """The columns of JSON objects and their types, such as `int64`, `string`, `u256`, `decimal128(20,4)`, or SQL
-    types."""
+    """The columns of JSON objects and their types, such as `int64`, `string`, `u256`, `decimal128(20,4)`, or SQL."""
     starting_offsets: Beginning | dict[Whole, Whole] = "earliest"
     """Where the first run starts: `earliest`, `latest`, a time in milliseconds since 1970, or offsets by partition;
     partitions that are not listed are read from their first record."""
@@ -200,8 +199,7 @@ class KafkaSource(OnKafka, RecordSource):
     def _read_range(
         self, spark: SparkSession, request: ReadRequest, before: dict[str, Any], after: dict[str, Any]
     ) -> DataFrame:
-        """Read the records from one position to another; a partition that is not in the first one is read from its
-        start."""
+        """Read the records between two positions; partitions that the first one lacks are read from their start."""
         begun = {
             topic: {number: before.get(topic, {}).get(number, _EARLIEST) for number in ends}
             for topic, ends in after.items()

@@ -40,8 +40,7 @@ class PrintSink(Sink):
     sample_every: int | None = Field(None, ge=1)
     """Print only every Nth row of a run. Default: the setting `print_sink.sample_every`, which is 1."""
     num_records_before_stop: Whole | None = Field(None, ge=1)
-    """The number of rows after which the run ends, with the batch that reaches it. Default: the setting of the same
-    name."""
+    """The number of rows after which the run ends, after its batch. Default: the setting of the same name."""
 
     _settings: Settings = PrivateAttr(Settings())
     _seen: int = PrivateAttr(0)

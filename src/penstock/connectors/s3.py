@@ -37,8 +37,7 @@ class S3Sink(Sink):
     )
 
     path: str | None = None
-    """Where to write files: a directory, `hdfs://…`, `s3a://…`. A relative path is resolved against the project's
-    directory."""
+    """Where to write files: a directory, `hdfs://…`, `s3a://…`. Relative paths start at the project's directory."""
     bucket: str | None = Field(None, alias="s3.bucket.name")
     """The bucket, instead of a path."""
     topics_dir: str = Field("topics", alias="topics.dir")

@@ -33,8 +33,7 @@ class TableSink(Login, Sink):
     }
 
     parallelism: Parallelism | None = None
-    """The maximum number of tasks that process a batch and copy its rows. Default: one for each partition of the
-    batch."""
+    """The maximum number of tasks that process and copy a batch. Default: one for each partition of the batch."""
     deduplicate: bool = True
     """Accepted, but has no effect: only the last row of a key in a batch is ever written."""
     _server: PostgresServer = PrivateAttr(PostgresServer())

@@ -80,8 +80,7 @@ class TopicSource(TopicFields, RecordSource):
 
     @property
     def _has_records(self) -> bool:
-        """Whether rows are decoded from lines of text, which are records. What models write is Parquet, and
-        complete."""
+        """Whether rows are decoded from lines of text, which are records. Models write Parquet, which is complete."""
         return not TEXT_FORMATS.isdisjoint(self.formats)
 
     def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
@@ -238,8 +237,7 @@ class TopicSource(TopicFields, RecordSource):
 
 
 def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
-    """Return the columns of `ORDER`, from Spark's file metadata, and the position of a row in its file if it is
-    known."""
+    """Return the columns of `ORDER`, from Spark's file metadata, and the position of a row in its file if known."""
     from pyspark.sql import functions as f
 
     came = f.unix_micros(f.col("_metadata.file_modification_time"))

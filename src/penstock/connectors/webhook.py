@@ -62,14 +62,11 @@ class WebhookSink(Sink):
     skip_on_error: bool = False
     """Whether to skip rows that the endpoint answers with an error. The same as `on_error: skip`."""
     on_error: OnError = "stop"
-    """What to do with rows that the endpoint rejects: `stop` the query, `skip` them, or store them as dead letters
-    (`dead_letter`)."""
+    """What to do with rows that the endpoint rejects: `stop` the query, `skip` them, or store them (`dead_letter`)."""
     batch_size: Whole | None = Field(None, ge=1)
-    """The maximum number of rows per request. Default: the setting `external_http_handler.trigger_max_count`, which is
-    2000."""
+    """The most rows per request. Default: the setting `external_http_handler.trigger_max_count`, which is 2000."""
     parallelism: Parallelism | None = None
-    """The number of tasks that send requests. Default: the partitions of the batch, or Spark's shuffle partitions if
-    there is a `primary_key`."""
+    """The number of sending tasks. Default: the batch's partitions; with `primary_key`, Spark's shuffle partitions."""
     timeout: Duration | None = Field(None, ge=1)
     """The timeout of an answer. Default: the setting `external_http_handler.operator_timeout_sec`, 300 s."""
     retry_for: Duration = 60_000

@@ -73,8 +73,7 @@ class Engine:
                     self._forget(name)
 
     def _insert(self, sql: str, form: str, data: bytes) -> dict[str, str]:
-        """Insert rows from a file: rows that are passed directly are lost without an error if a constraint rejects
-        one."""
+        """Insert rows from a file: if a constraint rejects one, directly passed rows are lost without an error."""
         with tempfile.NamedTemporaryFile() as file:
             file.write(data)
             file.flush()

@@ -115,8 +115,7 @@ def _wait_for_end(running: RunningService) -> bool:
 
 
 def _start_time(pid: int) -> str:
-    """Return the start time of a process; empty if it does not exist or is a zombie. A pid may be reused, the time
-    differs."""
+    """Return the start time of a process, because a pid may be reused; empty for a missing process or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

@@ -48,8 +48,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {"connect": ("kafka",)}
 def up(
     home: Path, names: Iterable[str], began: Callable[[str], None], *, auto_create_topics: bool = True
 ) -> dict[str, RunningService]:
-    """Start the services that do not run yet, and those that they need. `began` is called with each name before the
-    start.
+    """Start the services that do not run yet, and those that they need. `began` gets each name before the start.
 
     With `auto_create_topics`, Kafka creates topics on the first write to them.
     """

@@ -1,2 +1,1 @@
-"""Runs queries in Spark: sessions, queries, and their results. Only here and in `testing` is pyspark imported at module
-level."""
+"""Runs queries in Spark. Only here and in `testing` is pyspark imported at module level."""

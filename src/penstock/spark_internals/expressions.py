@@ -14,8 +14,7 @@ JavaStruct: TypeAlias = Any
 
 
 def try_column(column: Column) -> Column:
-    """Return the column, or null where it cannot be computed: the effect of Spark's `try_…` functions, for any
-    expression."""
+    """Return the column, or null where it cannot be computed: like Spark's `try_…` functions, for any expression."""
     from pyspark.sql import Column
 
     utils = java_class("org.apache.spark.sql.classic.ExpressionUtils")

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 def schema_text(frame: DataFrame) -> str:
-    """Return the types of all columns as Spark's catalog writes them. It is one call, however many columns there
-    are."""
+    """Return the types of all columns as Spark's catalog writes them, in one call."""
     java: Any = frame._jdf
     return str(java.schema().catalogString())
 

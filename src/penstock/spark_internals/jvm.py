@@ -92,7 +92,6 @@ def scala_object(name: str) -> Any:
 
 
 def scala_items(sequence: Any) -> list[Any]:
-    """Convert a Scala sequence to a list."""
     return [sequence.apply(place) for place in range(sequence.size())]
 
 

@@ -222,8 +222,6 @@ class SinkContract:
 
 
 class _BackgroundWrite:
-    """A write in a thread of its own."""
-
     def __init__(self, write: Callable[[], object]) -> None:
         self._error: Exception | None = None
         self._ends = time.monotonic() + _PATIENCE_SECS

@@ -77,7 +77,6 @@ class PagedTable:
 
     @property
     def lowest(self) -> int:
-        """The lowest possible key."""
         return 0 if self.key_type.startswith("U") else -(2 ** (_bits(self.key_type) - 1))
 
     def ends(self) -> tuple[int, int] | None:
@@ -133,7 +132,6 @@ class PagedTable:
         return min(int(count), most or int(count)) // 2
 
     def check_query(self) -> Self:
-        """Check that ClickHouse accepts the query."""
         try:
             self.server.execute(f"{self._select('0')} FORMAT Null")
         except ServiceError as error:

@@ -50,7 +50,6 @@ class Table:
 
 
 def split_range(begin: int, end: int) -> list[tuple[int, int]]:
-    """Split a range of keys."""
     parts = max(1, min(_PARTS, end - begin))
     return list(pairwise(begin + (end - begin) * part // parts for part in range(parts + 1)))
 

@@ -13,8 +13,7 @@ from penstock.clients.clickhouse.types import COLLECTIONS, SECOND_DIGITS, WIDE, 
 
 _FIRST_SECOND: Final = -2_208_988_800
 _LAST_SECOND: Final = 10_413_791_999
-"""The last second of DateTime64, whose range is the years 1900 to 2299. The server changes other values without an
-error."""
+"""The last second of DateTime64, which covers 1900 to 2299. The server changes other values without an error."""
 _UUID: Final = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
 
 

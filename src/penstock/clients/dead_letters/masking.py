@@ -28,8 +28,7 @@ SCRUBBED: Final = (
     (r"(?s)=\(.*\)", f"=({MASK})"),
     (r"(?s)contains \(.*\)", f"contains ({MASK})"),
 )
-"""Where texts of other systems quote values, from the first delimiter to the last: a value may contain delimiters
-itself."""
+"""Where other systems quote values, from the first delimiter to the last: a value may contain delimiters."""
 MISFIT: Final = r"(?s)^(`[^`]+`: )`.*`( is not a .*)$"
 """The text about a field that does not fit its column, around the value."""
 _UNREAD: Final = r"(?s)^(.*? cannot (?:be read|take part): )(.*)$"

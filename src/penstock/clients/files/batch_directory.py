@@ -28,8 +28,7 @@ STAGING: Final = "_staging"
 
 
 def observe_count(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
-    """Return the batch, and a function for the number of rows that the first action on it saw: no second pass is
-    needed."""
+    """Return the batch, and a function for the number of its rows in the first action, without a second pass."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 

@@ -18,8 +18,7 @@ FormatName: TypeAlias = Literal["parquet", "json", "csv", "avro"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A file format. A row that does not fit stops the query (`FAILFAST`): it must never turn into nulls without
-    notice."""
+    """A file format. A row that does not fit stops the query (`FAILFAST`): it must never silently become nulls."""
 
     name: FormatName
     suffixes: tuple[str, ...]
@@ -46,8 +45,7 @@ STREAM_OPTIONS: Final = {"maxBytesPerTrigger": str(MAX_BATCH_BYTES), "maxFileAge
 """Options of every stream of files. By default, Spark silently skips files a week older than the newest one."""
 
 MOST_FILES_LOOKED_AT: Final = 20
-"""The maximum number of files that are inspected when a project is checked, which must stay quick. If there are more,
-Spark determines their columns."""
+"""The most files that are inspected when a project is checked. With more of them, Spark determines the columns."""
 
 _UNTOUCHED: Final = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 """Options for writing strings to CSV: by default, Spark removes white space at both ends."""

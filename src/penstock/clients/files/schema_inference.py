@@ -85,7 +85,6 @@ def infer_columns(
 
 
 def _structs(kind: DataType) -> Iterator[StructType]:
-    """Yield the structs inside a type."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     inside: list[DataType] = []
@@ -135,8 +134,7 @@ def check_columns(columns: StructType, path: str, taken: Collection[str], elsewh
 def columns_from_header(
     spark: SparkSession, path: str, file: str, declared: StructType, keys: Collection[str]
 ) -> StructType:
-    """Return the columns of CSV files from the header of one of them: declared columns with their types, others as
-    text.
+    """Return the columns of CSV files, from one header: declared columns with their types, others as text.
 
     Partition columns come last.
     """
@@ -206,8 +204,7 @@ def _file_schema(reader: DataFrameReader, file: str) -> StructType | None:
 
 
 def _parquet_schema(reader: DataFrameReader, root: str, files: Sequence[str]) -> StructType | None:
-    """Infer the columns of Parquet files. Spark merges columns, but not differing types: the files are then halved
-    until the types agree."""
+    """Infer the columns of Parquet files. If types differ, Spark fails: the files are then halved until types agree."""
     from pyspark.errors import AnalysisException
 
     from penstock.spark_internals.errors import UNNAMED_ERRORS

@@ -231,8 +231,7 @@ def file_address() -> Column:
 
 
 def row_origin(form: Format, columns: StructType, file: Column | None = None) -> Column:
-    """Return the origin of a row of a file and its content: a line of JSON unchanged, anything else as JSON, if it is a
-    row.
+    """Return the origin of a row, and its content: a line of JSON unchanged, anything else as JSON, if it is a row.
 
     The file is named by its URI, or by `file`.
     """

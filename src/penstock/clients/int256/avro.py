@@ -9,8 +9,7 @@ from penstock.sql.types.int256 import FIELDS, Int256Type, conversion_function, p
 from penstock.sql.types.long_decimals import SPARK_DIGITS, decimal_kind
 
 _SIGNED_DIGITS: Final = 76
-"""Up to this many digits, every number fits into 256 bits with a sign. A decimal with more digits counts as
-unsigned."""
+"""Up to this many digits, every number fits into 256 bits with a sign. Longer decimals count as unsigned."""
 _WIDTH: Final = 32
 
 

@@ -35,7 +35,6 @@ def int256_kind(kind: DataType) -> Int256Type | None:
 
 
 def int256_columns(schema: StructType) -> dict[str, Int256Type]:
-    """Return the columns of 256-bit numbers, with their types."""
     return {field.name: kind for field in schema if (kind := int256_kind(field.dataType)) is not None}
 
 

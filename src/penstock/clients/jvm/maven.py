@@ -47,8 +47,7 @@ class Package:
 
 
 def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
-    """Return the files of the packages and, unless they are `alone`, of their dependencies. Missing ones are
-    downloaded."""
+    """Return the files of the packages and, unless they are `alone`, of their dependencies. Downloads missing ones."""
     home = cache or cache_home()
     known = home / "sets" / f"{_digest(packages)}.json"
     if (files := _read_cached(known)) is not None:
@@ -185,8 +184,7 @@ def _revision(package: Package) -> str:
 
 
 def _settings(packages: Sequence[Package]) -> str:
-    """Return Ivy's settings: the repositories, which the user may have configured, and the sets of acceptable
-    versions."""
+    """Return Ivy's settings: the repositories, as the user may configure, and the sets of acceptable versions."""
     chosen = os.environ.get("PENSTOCK_IVY_SETTINGS")
     matches = "".join(
         f'<match revision="{_revision(package)}" pattern="{_version_pattern(package.version)}" matcher="regexp"/>'
@@ -208,8 +206,7 @@ def _resolvers(chosen: str | None) -> str:
 
 
 def _version_pattern(version: str) -> str:
-    """Return a pattern for the releases of a major version up to this one: `4.2.0` matches 4.1.7, but neither 4.2.1 nor
-    a preview."""
+    """Return a pattern for a major version's releases up to this one: `4.2.0` matches 4.1.7, not 4.2.1 or previews."""
     major, minor, patch = (int(part) for part in version.split("."))
     older = "|".join(str(number) for number in range(minor))
     latest = "|".join(str(number) for number in range(patch + 1))

@@ -37,8 +37,7 @@ def json_row(value: Column, schema: str, *, registry: bool = False, envelope: bo
 
 
 def plain_json_row(value: Column, schema: str, *, registry: bool = False, envelope: bool = False) -> Column:
-    """Return the row of a record that can be decoded in one pass; null for others, which have to be checked and
-    parsed."""
+    """Return the row of a record that can be decoded in one pass; null for others, which must be checked and parsed."""
     return _row(value, java_struct(schema), None, registry, envelope)
 
 

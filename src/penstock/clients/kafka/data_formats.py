@@ -10,7 +10,6 @@ from penstock.sql.types.arrow_types import TYPE_NAMES, column_type, is_long_frac
 
 
 def format_validator(*known: str) -> BeforeValidator:
-    """Return a validator for the names of formats."""
 
     def check(value: object) -> object:
         if isinstance(value, str) and value not in known:
@@ -47,7 +46,6 @@ def _check_schema(schema: dict[str, str]) -> dict[str, str]:
 
 
 Schema = Annotated[dict[str, ColumnType], AfterValidator(_check_schema)]
-"""Columns with their types."""
 
 
 def _number_to_text(value: object) -> object:

@@ -56,8 +56,7 @@ FAULTS: Final[Mapping[str, str]] = {
     "schema-id-unknown": "the schema registry does not know its schema",
     "avro-unreadable": "its bytes do not fit its schema",
 }
-"""Faults by code: why a record cannot be decoded. A fault is a code alone, or a code, `: ` and a more detailed
-reason."""
+"""Faults by code: why a record cannot be decoded. A fault is a code, or a code, `: ` and a more detailed reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +167,7 @@ def json_columns(records: DataFrame) -> dict[str, str]:
 def decode_records(
     records: DataFrame, decoded: DecodedValue, shape: Shape, fault: str, kept: Sequence[str] = ()
 ) -> DataFrame:
-    """Decode records into rows, with the fault of each in the column `fault`, and with the columns `kept` of the
-    records."""
+    """Decode records into rows, with the fault of each in the column `fault`, and with their columns `kept`."""
     from pyspark.sql import functions as f
 
     if decoded.envelope is not None:

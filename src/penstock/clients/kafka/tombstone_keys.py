@@ -46,8 +46,7 @@ class DecodedKey:
 def decode_key(
     types: Mapping[str, DataType], made: Mapping[str, DerivedColumn], schemas: WriterSchemas | None
 ) -> DecodedKey:
-    """Decode a key into columns, whose types are given in the order of the key. A key that lacks one of them is a
-    fault.
+    """Decode a key into columns, whose types are given in the key's order. A key that lacks one of them is a fault.
 
     Without `schemas`, keys in Avro cannot be read. With them, a key with an unknown schema stops the query.
     """
@@ -73,8 +72,7 @@ def decode_key(
 
 
 def _cast_text(text: Column, kind: DataType, made: DerivedColumn | None) -> Column:
-    """Convert text to a column of this type; null if it is not a value of it. Spark would ignore control characters
-    around a number."""
+    """Cast text to this type; null if it does not fit. Spark would ignore control characters around numbers."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
@@ -119,8 +117,7 @@ class _Field:
 
 
 def _fields(names: Sequence[str], schemas: WriterSchemas) -> dict[str, list[_Field]]:
-    """Return the fields of each column in the keys of each schema: a field of the same name, or the whole key if there
-    is one column."""
+    """Return, by column, its field in keys of each schema: one of the same name, or the whole key if it is alone."""
     from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
@@ -147,8 +144,7 @@ def _fields(names: Sequence[str], schemas: WriterSchemas) -> dict[str, list[_Fie
 
 
 def _select_key_schema(root: Any, names: Sequence[str]) -> Any | None:
-    """Return the part of a key's schema that is read: the fields of the primary key, or all of it; None if it lacks
-    them."""
+    """Return the part of a key's schema that is read: the primary key's fields, or all; None if it lacks them."""
     if isinstance(root, dict) and root.get("type") == "record":
         lower = [name.lower() for name in names]
         fields = [field for field in root["fields"] if field["name"].lower() in lower and _is_simple(field["type"])]

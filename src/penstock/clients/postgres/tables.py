@@ -84,8 +84,7 @@ def type_of(spoken: str) -> str | None:
 
 
 def wanted_columns(schema: StructType, without: Sequence[str]) -> dict[str, str]:
-    """Return the columns that rows need. Names that PostgreSQL would truncate are refused: it would not find them
-    again."""
+    """Return the columns that rows need. Refuse names that PostgreSQL would truncate, and then not find again."""
     found = {field.name: postgres_type(field.dataType) for field in schema if field.name not in without}
     for name in found:
         if len(name.encode()) > _LONGEST_NAME:
@@ -105,8 +104,7 @@ def columns_of(db: Database, table: QualifiedTable) -> dict[str, str]:
 
 
 def make_schema(db: Database, name: str) -> None:
-    """Create a schema unless it exists. CREATE for an existing one would require a right that is not needed
-    otherwise."""
+    """Create a schema unless it exists. CREATE for an existing one requires a right that is not needed otherwise."""
     if db.execute("SELECT to_regnamespace(%s)", (quote_identifier(name),)).fetchone() == (None,):
         db.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(name)}")
 
@@ -121,7 +119,6 @@ def create_table(db: Database, table: QualifiedTable, columns: Mapping[str, str]
 
 
 def add_columns_sql(table: QualifiedTable, columns: Mapping[str, str], unless: str = "") -> str:
-    """Return the statement that adds columns to a table."""
     return f"ALTER TABLE {table} " + ", ".join(
         f"ADD COLUMN {unless}{quote_identifier(n)} {kind}" for n, kind in columns.items()
     )

@@ -78,7 +78,6 @@ class SchemaCache:
         return WriterSchemas({**self._keys[topic], **further.writers}, further.unknown, further.since)
 
     def _requested_writers(self) -> WriterSchemas:
-        """Return the schemas that were requested by id."""
         return self._fixed or WriterSchemas(dict(self._fetch_schema), frozenset(self._missing))
 
     def freeze(self, notes: Path | None) -> "SchemaCache":

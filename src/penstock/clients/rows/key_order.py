@@ -14,11 +14,10 @@ _PLACE: Final = "_penstock_place"
 
 
 def partition_in_order(rows: DataFrame, key: Sequence[str], tasks: int | None = None) -> DataFrame:
-    """Put all rows of a key into one task, in their order. Without a key, rows are spread over the tasks, each in
-    order.
+    """Put all rows of a key into one task, in order. Without a key, rows are spread over tasks, each in order.
 
-    Tasks receive shuffled rows in any order. Only because they are sorted does a retried batch have the same rows at
-    the same places.
+    Tasks receive shuffled rows in any order. Only because they are sorted, a retried batch has the same rows at the
+    same places.
     """
     from pyspark.sql import functions as f
 

@@ -14,7 +14,6 @@ TopicName = Annotated[
         " and is not `.` or `..`",
     ),
 ]
-"""The name of a topic."""
 ERRORS: Final = ".errors"
 
 

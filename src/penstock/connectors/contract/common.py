@@ -34,8 +34,7 @@ class Connector(PipelineNode, ABC):
     packages: ClassVar[tuple[Package, ...]] = ()
     """Packages that Spark needs for it in addition to those that come with PySpark."""
     by_options: ClassVar[bool] = False
-    """Whether its fields may also be written below `options`, like those of plugins. A field outside takes
-    precedence."""
+    """Whether its fields may also be below `options`, like those of plugins. A field outside takes precedence."""
     on_this_machine: ClassVar[bool] = False
     """Whether it reads or writes local directories, which the machines of a cluster cannot access."""
     located_by: ClassVar[tuple[str, ...]] = ()
@@ -43,8 +42,7 @@ class Connector(PipelineNode, ABC):
 
     @classmethod
     def is_elsewhere(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """Whether two configurations read or write different places, so that the rows of `before` are not those of
-        `after`."""
+        """Whether two configurations read or write different places, so that they have no rows in common."""
         return cls.location(before) != cls.location(after)
 
     @classmethod

@@ -53,8 +53,7 @@ class SinkCapabilities:
     key_message: str | None = None
     """The error for a missing primary key, if the sink requires one. `NODE` in it stands for the sink's name."""
     last_row_wins: bool = False
-    """Whether the last of several rows replaces the others, so that rows must arrive in the order in which they were
-    read."""
+    """Whether the last of several rows replaces the others, so that rows must arrive in the order they were read."""
     last_arrival_wins: bool = False
     """Whether the row that arrives last replaces the others, so that all rows of a key must be in one task."""
     replace_key: tuple[str, ...] = ()
@@ -141,8 +140,7 @@ class Sink(Connector):
         return None
 
     def cancel(self) -> None:
-        """Cancel the waits of `write` in this process. It is called from another thread, and the write ends with an
-        error.
+        """Cancel the waits of `write` in this process. Called from another thread; the write ends with an error.
 
         Spark cancels its tasks itself.
         """

@@ -106,8 +106,7 @@ class Source(Connector):
 
     @abstractmethod
     def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
-        """Return the stream. It may have the column `ERROR`, and the columns of `ORDER` if the source knows an
-        order."""
+        """Return the stream. It may have the column `ERROR`, and those of `ORDER` if the source knows an order."""
 
     def reread(
         self, spark: SparkSession, request: ReadRequest, parts: Mapping[str, PartRead] | None
@@ -128,8 +127,7 @@ class Source(Connector):
         return None
 
     def take_snapshot(self, spark: SparkSession, request: ReadRequest, *, again: bool) -> Snapshot | None:
-        """Determine what all batches of a query are read with, such as the columns; None if there is nothing to
-        determine.
+        """Determine what all batches of a query are read with, such as the columns; None if there is nothing.
 
         If a batch is to be retried (`again`), what was unreadable in it must stay unreadable.
         """
@@ -140,8 +138,7 @@ class Source(Connector):
         return None
 
     def file_stamps(self) -> Mapping[str, tuple[int, int]] | None:
-        """Return size and modification time of the files of a lookup table, by name; None if they cannot be
-        compared."""
+        """Return size and modification time of a lookup table's files, by name; None if they cannot be compared."""
         return None
 
 

@@ -144,8 +144,7 @@ class RedisSink(Sink):
         return WriteResult(sum(r["rows"] or 0 for r in reports), sum(r["refused"] or 0 for r in reports))
 
     def _texts(self, batch: DataFrame, names: list[str]) -> DataFrame:
-        """Return the operation, the key and the columns as text. They are renamed, because Spark cannot pass every name
-        to Python."""
+        """Return operation, key and columns as text. They are renamed: Spark cannot pass every name to Python."""
         from pyspark.sql import functions as f
 
         texts = {name: _text(f.col(quote_spark_identifier(name)), batch.schema[name].dataType) for name in names}

@@ -86,10 +86,8 @@ def lowest_positions(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
 def describe_gone_records(
     reached: Positions, begins: Positions, ends: Positions, anew: Container[str] = ()
 ) -> Iterator[str]:
-    """Describe records after the reached positions that no longer exist, partition by partition.
-
-    `anew` are topics that were created again since; only position 0 is valid in them.
-    """
+    """Describe unread records that no longer exist, by partition. `anew` are topics that were created again since, for
+    which only position 0 is valid."""
     for place, position in sorted(reached.items()):
         name = f"{place[0]}/{place[1]}"
         if place not in ends:

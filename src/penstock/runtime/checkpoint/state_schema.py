@@ -19,7 +19,7 @@ _FLAGS: Final = (b'"nullable":', b'"containsNull":', b'"valueContainsNull":')
 
 
 def begin_state(checkpoint: Path, query: QuerySpec, manifest: Manifest, session: SparkSession) -> None:
-    """Record the columns and partitions of a query's state before its first batch, and prepare existing state to continue.
+    """Record the columns and partitions of a query's state before its first batch, and prepare existing state.
 
     The query's steps are views of the session. State that does not fit them any more is refused and left unchanged.
     """

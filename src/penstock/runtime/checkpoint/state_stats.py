@@ -72,8 +72,7 @@ class StateNotes:
     def add(
         self, batch: int, operators: Iterable[OperatorCounts], cells: Mapping[str, Mapping[str, Mapping[str, int]]]
     ) -> None:
-        """Note the state after a batch. `cells` has the rows of each table by view and cell, for cells that were
-        touched."""
+        """Note the state after a batch. `cells` has the rows of each table by view and cell, for touched cells."""
         counted = [asdict(operator) for operator in operators]
         if not counted:
             return

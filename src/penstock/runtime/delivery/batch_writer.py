@@ -129,8 +129,7 @@ class BatchWriter:
                 self.keeping.collect(unread, attempt.read)
 
     def _leave_out_files(self, unread: FilesByView, attempt: BatchAttempt) -> None:
-        """Skip unreadable files, or stop. Files on other machines may be unreachable only for a while, so they are not
-        skipped."""
+        """Skip unreadable local files, or stop. Files on other machines may be unreachable only for a while."""
         for entry in self.spec.inputs:
             for file, why in unread.get(entry.view, {}).items():
                 if entry.on_error == "stop" or not is_local(file) or not can_reread(self.keeping):
@@ -146,8 +145,7 @@ class BatchWriter:
             self._write_outputs(self._output_frames(batch), attempt)
 
     def _needs_reorder(self, read: BatchRead) -> bool:
-        """Whether an output needs ordered rows, and Spark has lost the order. Some queries read the order as columns
-        instead."""
+        """Whether an output needs an order that Spark has lost. Some queries read the order as columns."""
         in_columns = any(entry.ordered for entry in self.spec.inputs)
         by_order = not in_columns and any(sink.capabilities.last_row_wins for sink in self.sinks.values())
         return by_order and has_lost_order(read) and can_reread(self.keeping)
@@ -252,8 +250,7 @@ class BatchWriter:
     def _collect_rejected(self, attempt: BatchAttempt) -> None:
         """Count and collect the rows that the stream has filtered out, now that the outputs have the batch.
 
-        An attempt that died may have written the batch and collected nothing: then the rows are collected whatever the
-        counts are.
+        An attempt that died may have written the batch and collected nothing: then rows are collected in any case.
         """
         for rejection in stream_rejections(self.spec, self.keeping.inputs):
             if isinstance(rejection, Undecodable) and (counts := attempt.reread.get(rejection.entry.view)) is not None:

@@ -35,8 +35,7 @@ class RowTrial(Protocol):
         """Process rows as if they were written, without a trace, and raise what that raises."""
 
     def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
-        """Return the numbers of rows that an expression of the SQL fails on, with the expression; None if it is
-        unknown."""
+        """Return the numbers of rows that an expression of the SQL fails on, and the expression; None if unknown."""
 
     def find_rejected_rows(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
         """Return the numbers of rows that the sink rejects, with the reasons; None if it cannot tell."""

@@ -132,8 +132,7 @@ class PostCommitScan:
     def _scan_range(
         self, before: Offsets, after: Offsets, found: Mapping[str, int] | None, batch_id: int, time: BatchTime
     ) -> None:
-        """Collect the rows that were rejected between two positions. `found` are the counts by metric, if Spark has
-        them."""
+        """Collect the rows that were rejected between two positions. `found` are Spark's counts by metric, if any."""
         spec, board = self._keeping.spec, self._keeping.board
         read = [entry for entry in spec.inputs if not entry.static and entry.source.get("topic") in after]
         parts = {entry.name: self._part(entry, before, after) for entry in read}

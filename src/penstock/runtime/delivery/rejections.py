@@ -151,8 +151,7 @@ def observed_count(rejection: StreamRejection, observed: Mapping[str, int]) -> i
 
 
 def count_label(rejection: Rejection) -> str:
-    """Return the label under which rejected rows are counted. Counts of several attempts at a batch are compared by
-    it."""
+    """Return the label under which rejected rows are counted, and counts of several attempts are compared."""
     match rejection:
         case Undecodable(entry):
             return f"{entry.view} unreadable"

@@ -45,8 +45,7 @@ class TrialRun:
         self.sink.trial(self.compute_output(rows), self.ref)
 
     def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
-        """Return the numbers of rows that an expression of the SQL fails on, with a message; None if it is unknown, as
-        for queries with guards, which filter such rows out, or with keyed operators."""
+        """Return the numbers of failing rows, with a message; None for queries with guards, or with keyed operators."""
         query, session = self.query, numbered.sparkSession
         if query.checks or not all(isinstance(step, Step) for step in query.steps):
             return None

@@ -35,8 +35,7 @@ from penstock.sql.types.columns import Columns
 
 
 class Frames:
-    """Builds the DataFrames of a manifest's queries. The columns of a model are those that Spark finds for its
-    query."""
+    """Builds the DataFrames of a manifest's queries. A model has the columns that Spark finds for its query."""
 
     def __init__(
         self,
@@ -47,8 +46,7 @@ class Frames:
         now_ms: int | None = None,
         beats_of: Callable[[str], Path] | None = None,
     ) -> None:
-        """With `now_ms`, the clock of every query is fixed at that time. `beats_of` returns the heartbeat directory of
-        a query."""
+        """With `now_ms`, the clock of every query is fixed. `beats_of` returns the heartbeat directory of a query."""
         self.manifest = manifest
         self.root = root
         self.filling = filling
@@ -175,10 +173,9 @@ class Frames:
         *,
         untimed: bool = False,
     ) -> dict[str, DataFrame]:
-        """Compute every view of a query from the given rows of its inputs, by view; lookup tables are opened.
+        """Compute every view of a query from rows of its inputs, by view; lookup tables are opened.
 
-        Rows that the stream filters out are filtered out here too, except those without a usable event time if
-        `untimed`.
+        Rows that the stream filters out are filtered out too, except those without usable event time if `untimed`.
         """
         for each in inputs:
             entry = each.entry
@@ -202,8 +199,7 @@ class Frames:
         return {step.view: rewrite_int256(step.sql, query, session) for step in steps}
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
-        """Return the rows of a batch that were kept out of a query because its SQL fails on them, from reread input
-        rows."""
+        """Return the rows that were kept out of a query because its SQL fails on them, from reread input rows."""
         entry = next(entry for entry in query.inputs if entry.view == check.input)
         register_row_functions(rows.sparkSession, " ".join(check.expressions))
         if not check.steps:

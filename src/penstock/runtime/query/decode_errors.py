@@ -53,7 +53,6 @@ def drop_undecodable(rows: DataFrame) -> DataFrame:
 
 
 def drop_origin(rows: DataFrame) -> DataFrame:
-    """Drop the column with the origin of rows."""
     return rows.drop(ORIGIN)
 
 

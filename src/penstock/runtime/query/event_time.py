@@ -75,7 +75,7 @@ def add_plain_watermark(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
 
 
 def add_counted_watermark(stream: DataFrame, entry: Input, beats: DataFrame | None = None) -> DataFrame:
-    """Drop and count rows without a usable time, and set the watermark. Heartbeats advance the watermark and are
+    """Drop and count rows without a usable time, and set the watermark, which heartbeats advance before they are
     dropped.
 
     The count is right behind the watermark, so it keeps filters of the query above it too.

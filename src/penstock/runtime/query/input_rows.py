@@ -52,7 +52,6 @@ def _cast_column(frame: DataFrame, name: str, kind: str) -> Expression:
 
 
 def filter_rows(frame: DataFrame, condition: str) -> DataFrame:
-    """Filter rows by a SQL condition."""
     register_row_functions(frame.sparkSession, condition)
     if mentions_int256(condition) or has_int256(frame):
         register_int256(frame.sparkSession)

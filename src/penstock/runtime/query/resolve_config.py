@@ -39,8 +39,7 @@ class ConfigResolver:
         return value
 
     def parameters(self, step: Step) -> dict[str, Any]:
-        """Return the parameters of a step. Spark gets them separately from the SQL, because it may write SQL into its
-        log."""
+        """Return a step's parameters. Spark gets them separately from the SQL, which it may write into its log."""
         return {name: self._value(parameter) for name, parameter in step.parameters.items()}
 
     def _value(self, parameter: Parameter) -> Any:

@@ -32,8 +32,7 @@ from penstock.runtime.query.stateful_executor import BUCKET, PACKED, WORKED, Cel
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 BUCKETS: Final = 32
-"""The number of state cells that the keys of an operator share. The layout of state depends on it: another number would
-require a new checkpoint."""
+"""The number of state cells for an operator's keys. It determines the layout of state: never change it."""
 
 _TURNS: Final = "turns "
 _RESERVED: Final = frozenset({NOW, OP, SIGN, *ORDER})
@@ -112,8 +111,7 @@ def complete_operator(operator: Operator, columns: Sequence[Sequence[str]]) -> O
 
 
 def _passthrough_columns(operator: Operator) -> frozenset[str]:
-    """Return the columns that an operator only passes through. If such a column is new, it is null in rows from the
-    state."""
+    """Return the columns that an operator only passes through. A new one is null in rows from the state."""
     match operator:
         case Aggregate():
             return frozenset()

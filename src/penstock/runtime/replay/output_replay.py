@@ -71,8 +71,7 @@ class OutputReplay:
         self._sink: Sink = filling.sink(self._output.sink, self._output.node)
 
     def restore_records(self, letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], int]:
-        """Return the dead letters with their records, and the number of missing records, which get a new dead
-        letter."""
+        """Return the dead letters with their records, and the number of missing ones, which get a new dead letter."""
         session = self._frames.session()
         found, gone = restore_records(letters, self._input, session, self._outside.source_cluster)
         if gone:

@@ -54,8 +54,7 @@ def replay_dead_letters(
     *,
     overwrite: bool = False,
 ) -> ReplayResult:
-    """Replay the dead letters of a node, which are in order, and record the progress. Those that cannot be replayed
-    keep waiting.
+    """Replay a node's dead letters, which are in order, and record the progress. Some cannot be replayed, and wait.
 
     Unless `overwrite` is set, dead letters are skipped if a newer record of their key exists.
     """

@@ -35,17 +35,15 @@ class Retries:
     def can_add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool) -> bool:
         """Whether a query may be retried after this failure.
 
-        A query that ends by itself (`drain`) reports unreachable services at once and leaves the retry to its caller.
-        Only two failures are retried there: a lost Python worker, which says nothing about the next one, and a changed
-        lookup table, which can be read again.
+        A query that ends by itself (`drain`) reports unreachable services at once. It is retried only after a lost
+        Python worker, which says nothing about the next one, and a changed lookup table, which can be read again.
         """
         if not (failure.retriable and drain):
             return failure.retriable
         return failure.code in _PASSING_IN_DRAIN and self._next_try(spec, batches) <= MOST_IN_DRAIN
 
     def add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool = False) -> tuple[int, float]:
-        """Schedule a retry of a query, which has this number of committed batches. Returns the attempt and the wait in
-        seconds."""
+        """Schedule a retry of a query with this many committed batches. Returns the attempt and the wait in seconds."""
         tries = self._next_try(spec, batches)
         self._tries[spec.name] = batches, tries
         wait_secs = delay_secs(tries)
@@ -64,7 +62,6 @@ class Retries:
         return [(waiting.spec, waiting.drain) for waiting in found]
 
     def failures(self) -> dict[str, PenstockError]:
-        """Return the failures of waiting queries, by name."""
         return {name: waiting.failure for name, waiting in self._waiting.items()}
 
     def clear(self) -> list[str]:

@@ -112,7 +112,6 @@ def _position(text: str | None) -> Any:
 
 
 def _position_sum(position: Any) -> int:
-    """Return the sum of all numbers in a position."""
     match position:
         case {"rows": int() as rows}:
             return rows

@@ -115,7 +115,6 @@ class RunResources:
 
     @cached_property
     def _source_admin(self) -> KafkaAdmin:
-        """The admin client of the cluster that is read."""
         assert self._clusters.source is not None
         return KafkaAdmin(self._clusters.source.kafka)
 
@@ -148,8 +147,7 @@ class RunResources:
         return self._source_admin.ends(topics, earliest=True)
 
     def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
-        """Refuse to resume if records that a query has not read no longer exist: they would be skipped without
-        notice."""
+        """Refuse to resume if unread records no longer exist: they would be skipped without notice."""
         source = self._clusters.source
         if source is None or not topics_of(spec):
             return

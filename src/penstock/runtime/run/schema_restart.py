@@ -11,8 +11,7 @@ class SchemaRestarts:
         self._stopping: set[str] = set()
 
     def has_stopped(self, live: LiveQuery) -> bool:
-        """Whether a query has ended for a restart, which is then added to its failures. It is stopped if it should
-        restart."""
+        """Whether a query has ended for a restart, which is then among its failures. Stops it if it should restart."""
         why = live.restart_reason
         if not self.is_stopping(live):
             if why is None:

@@ -77,6 +77,5 @@ class SystemChanges:
             self.clusters.gateway.delete(cluster, name, list(own_interceptors(name)))
 
     def _admin(self) -> KafkaAdmin:
-        """Return the admin client of the cluster that is written."""
         assert self.clusters.sink is not None
         return KafkaAdmin(self.clusters.sink.kafka)

@@ -43,8 +43,7 @@ def archive_option(java: Java) -> str | None:
 
 
 def needs_training(java: Java) -> bool:
-    """Whether an archive should be created. If that failed for this Java and this Spark before, it is not tried
-    again."""
+    """Whether an archive should be created. What failed for this Java and this Spark is not tried again."""
     file = archive_file(java)
     return is_enabled() and not file.exists() and not file.with_suffix(".failed").exists()
 

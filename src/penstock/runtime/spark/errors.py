@@ -27,8 +27,7 @@ _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>[a-z0-9-]+): (?
 
 
 def stop_condition(fault: Column, reasons: Mapping[str, str], said: str) -> Column:
-    """Return a condition that holds for rows without a fault, and stops the query at a fault; `failure_of` translates
-    that.
+    """Return a condition that holds for rows without a fault, and stops the query at a fault, for `failure_of`.
 
     A fault is one of the codes in `reasons`, or a code and a reason of its own.
     """
@@ -162,8 +161,7 @@ def expect_spark() -> Iterator[None]:
 
 
 def is_row_error(error: SparkError | PenstockError) -> bool:
-    """Whether Spark or a sink failed because of the values of a row: SQLSTATE class 22, or a record too large for
-    Kafka."""
+    """Whether Spark or a sink failed because of a row's values: SQLSTATE class 22, or a record too large for Kafka."""
     if isinstance(error, PenstockError):
         return error.code == "rows-refused"
     said = [str(error), *java_causes(error)]

@@ -49,9 +49,8 @@ _LATE_OPTIMISATION: Final = " ".join(
         "BackEdge": 800_000,
     }.items()
 )
-"""Thresholds twenty times as high as the JVM's own, for the calls of a method before it is compiled with full
-optimization. That compilation takes a third of the CPU time of a start and of short runs. Code that processes rows
-reaches the thresholds within a second."""
+"""Twenty times the JVM's own number of calls before it compiles a method with full optimization, which takes a third of
+the CPU time of a start and of short runs. Methods that process rows are called that often within a second."""
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
@@ -96,8 +95,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 
 
 def spark_settings(spec: SparkSpec, home: Path, jars: Sequence[Path] = ()) -> dict[str, str]:
-    """Return all Spark properties: defaults for a laptop, then those of the project. Its libraries are added to
-    ours."""
+    """Return all Spark properties: defaults for a laptop, then the project's. Its libraries are added to ours."""
     cores = str(os.cpu_count() or 2)
     local = spec.master.startswith("local")
     said = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in spec.config.items()}

@@ -25,8 +25,7 @@ _SETTINGS: Final = (
     "SET datestyle = ISO; SET intervalstyle = postgres; SET bytea_output = hex; SET extra_float_digits = 1;"
     "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET row_security = off"
 )
-"""Settings for the text format of values and for statements without time limit; rows that a policy hides are an
-error."""
+"""Settings for the text format of values, and against timeouts; rows that a policy hides are an error."""
 _CURSOR: Final = "penstock_changes"
 _AT_ONCE_BYTES: Final = 4_000_000
 _FIRST_ROWS: Final = 500
@@ -113,9 +112,9 @@ class _SchemaWatch:
     followed: PublishedTable
 
     def check_relation(self, relation: RelationMessage) -> None:
-        """Continue if only the old table differs from the expected columns, and stop if the current one does.
+        """Continue if only the old table differs from the expected columns; stop if the current one does.
 
-        A column that did not exist yet is null. A renamed column cannot be distinguished from that, so it stops the
+        A new column is null in older changes. A renamed column cannot be distinguished from that, so it stops the
         query.
         """
         expected = {column.name: column.type for column in self.followed.columns}

@@ -209,8 +209,7 @@ class Cells:
         self.kinds[to], self.starts[to], self.lengths[to] = old.kinds[of], old.starts[of], old.lengths[of]
 
     def texts(self, source: pa.Buffer, rows: Numbers | None = None) -> pa.Array:
-        """Return the values. They are not contiguous, so the bytes between them count as values too, and are then
-        skipped."""
+        """Return the values. They are not contiguous: the bytes between them become values too, which are skipped."""
         chosen = slice(None) if rows is None else rows
         starts, lengths, kinds = self.starts[chosen], self.lengths[chosen], self.kinds[chosen]
         count = len(starts)

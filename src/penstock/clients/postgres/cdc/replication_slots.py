@@ -237,8 +237,7 @@ def retry_while_in_use(followed: PublishedTable, ask: Callable[[], Answer]) -> A
 
 
 def _slot_in_use_error(followed: PublishedTable, said: str) -> ServiceError:
-    """Return a retriable error: another run may be about to end, or the server may not have noticed a lost connection
-    yet."""
+    """Return a retriable error: another run may be about to end, or a lost connection may not be detected yet."""
     text = f"the slot `{followed.slot}` of {followed.server} is in use: {said}"
     hint = "every reader needs one of its own: see `slot_name`"
     return ServiceError("replication-refused", text, hint=hint, retriable=True)

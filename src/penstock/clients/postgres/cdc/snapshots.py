@@ -63,8 +63,7 @@ def read_state(directory: Path) -> SnapshotState | None:
 
 
 def begin_snapshot(followed: PublishedTable, schema: pa.Schema) -> SnapshotState:
-    """Create what is needed to capture a table, and store a snapshot of its rows. Later calls return the stored
-    state."""
+    """Create what is needed to capture a table, and store a snapshot of its rows. Later calls return that state."""
     directory = followed.directory
     assert directory is not None
     if found := read_state(directory):
@@ -110,7 +109,6 @@ def forget_pages(followed: PublishedTable) -> None:
 
 
 def current_rows(followed: PublishedTable, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the current rows of the table."""
     with followed.server.connect() as db:
         yield from _rows(db, followed, None, schema)
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database
 
 _UNCONFIRMED_BYTES: Final = 16_000_000
-"""How much of the log may be unconfirmed because of changes of other tables, before a batch without rows confirms
-it."""
+"""How much of the log other tables' changes may leave unconfirmed, before a batch without rows confirms it."""
 
 
 class _Follower:
@@ -53,7 +52,6 @@ class _Follower:
         return {"lsn": replication_slots.lsn_text(ahead.end)}
 
     def server_lsn(self) -> int:
-        """Return the current LSN of the server."""
         with self._published_table.server.connect() as db:
             return replication_slots.flushed_lsn(db)
 

@@ -94,8 +94,7 @@ class Aggregation:
         db.execute(trigger.rebuild_sql)
 
     def _trigger_name(self, rows: QualifiedTable, suffix: str) -> str:
-        """Return the name of a function or a trigger. PostgreSQL would truncate long names, which could make two of
-        them equal."""
+        """Return the name of a function or trigger. PostgreSQL would truncate long names, and confuse two of them."""
         name = f"{rows.name}_to_{self.table.name}_{suffix}"
         if len(name.encode()) <= _LONGEST:
             return name
@@ -120,8 +119,7 @@ class Aggregation:
 
     @property
     def _counter(self) -> str | None:
-        """The column with the number of rows of a group. None without groups: the single row stays even if there are no
-        rows."""
+        """The column with the number of rows of a group. None without groups: the single row always stays."""
         if not self.groups:
             return None
         counts = (figure.column for figure in self.figures if figure.kind == "count" and figure.source is None)
@@ -132,8 +130,7 @@ class Aggregation:
         return self.figures + ((Figure(COUNTER, "count", None, "bigint"),) if self._counter == COUNTER else ())
 
     def _needed_columns(self, row_types: Mapping[str, str]) -> dict[str, str]:
-        """Return the columns of the table, with the configured types, or else those of the columns that they are made
-        from."""
+        """Return the columns of the table, with the configured types, or else those of their source columns."""
         columns: list[Group | Figure] = [*self._keys, *self._figures]
         for made in columns:
             if made.source is not None and made.source not in row_types:

@@ -15,8 +15,7 @@ from penstock.clients.postgres.tables import QualifiedTable, quote_identifier, q
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A column to group by, and the column of the rows that it is made from; without one its value is always
-    `value`."""
+    """A column to group by, and its source column; without one its value is always `value`."""
 
     column: str
     source: str | None
@@ -122,11 +121,9 @@ class Trigger:
 
     @property
     def _refresh_stale_sql(self) -> list[str]:
-        """Statements that compute minimum and maximum from the rows again, where the stored value may have been
-        removed.
+        """Statements that compute minimum and maximum again, where the stored value may have been removed.
 
-        Sums are not recomputed in this way: rows that the same statement has inserted may still have to be added to
-        them.
+        Sums are not recomputed so: rows that the same statement has inserted may still have to be added to them.
         """
         ends = {n: figure for n, figure in enumerate(self.figures) if not figure.is_additive}
         if not ends:

@@ -206,7 +206,6 @@ class Merge:
         )
 
     def _repeated_keys(self, staged: StagedRows) -> str:
-        """Select the keys that occur more than once."""
         rows = f"{_from_stage(staged)}{self._not_deleted_sql('AND')}"
         return f"SELECT {quote_names(self.key)} {rows} GROUP BY {quote_names(self.key)} HAVING count(*) > 1"
 
@@ -231,7 +230,6 @@ class Merge:
         return ", ".join(f"{quote_identifier(name)} = {new}.{quote_identifier(name)}" for name in self._value_columns)
 
     def _update_condition(self, new: str, word: str = "AND") -> str:
-        """Return the condition for replacing an existing row."""
         return "".join(
             f"{word if not n else 'AND'} {new}.{quote_identifier(name)} {sign} kept.{quote_identifier(name)} "
             for n, (name, sign) in enumerate(self._compared_columns)

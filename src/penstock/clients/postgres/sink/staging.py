@@ -63,8 +63,7 @@ class Stage:
     table: QualifiedTable
     columns: Mapping[str, str]
     gone: str | None
-    """The SQL condition for deleted rows; None if it is not needed: an additional column costs time to read and
-    sort."""
+    """The SQL condition for deleted rows; None without it: an additional column costs time to read and sort."""
 
     @staticmethod
     def create_for(target: QualifiedTable, ref: BatchRef, columns: Mapping[str, str], gone: str | None) -> Stage:
@@ -99,8 +98,7 @@ class Stage:
     def fill(self, rows: DataFrame, server: PostgresServer, most_tasks: int | None = None) -> StagedRows:
         """Copy rows from the executors, or fetch them if they are few.
 
-        Rows are numbered before tasks are combined, so that their order is kept, whether a task or the driver copies
-        them.
+        Rows are numbered before tasks are combined, so that their order is kept whoever copies them.
         """
         token = secrets.randbits(62)
         copier = Copier(server, self.copy_sql(rows), self.parts.parameter_safe, token)

@@ -41,8 +41,6 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The inputs and outputs of a model."""
-
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
@@ -98,7 +96,6 @@ _CASTS: Final[dict[Kind, str]] = {"fraction": "DOUBLE", "whole": "BIGINT", "trut
 
 
 def signature_of(session: Any) -> Signature:
-    """Return the signature of an onnxruntime session."""
 
     def tensors(nodes: Any) -> tuple[Tensor, ...]:
         return tuple(Tensor(n.name, n.type, tuple(d if isinstance(d, int) else None for d in n.shape)) for n in nodes)
