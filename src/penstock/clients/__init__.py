@@ -1,1 +1,1 @@
-"""What several connectors share."""
+"""Clients of external systems, and code that several connectors share."""

@@ -1,6 +1,6 @@
-"""The systems that hold topics: Kafka, its registry, Kafka Connect, a gateway. A manifest does not name them.
+"""The systems that hold topics: Kafka, its schema registry, Kafka Connect, a gateway. A manifest does not name them.
 
-Other systems belong to their connectors, which know how to reach them.
+All other systems belong to their connectors, which reach them by themselves.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from penstock.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Kafka cluster, what the registry of its schemas has said, and what its groups of consumers begin with."""
+    """A Kafka cluster, the cache of its schema registry, and the prefix of its consumer groups."""
 
     kafka: KafkaCluster
     schemas: SchemaCache | None = None
@@ -27,7 +27,7 @@ class Cluster:
 class Clusters:
     """The clusters whose topics are read and written; without them, topics are directories.
 
-    `connect` are clusters of Kafka Connect, by name; `gateway` serves virtual topics. `settings` are those of the
+    `connect` are Kafka Connect clusters, by name; `gateway` serves virtual topics. `settings` are those of the
     application, in which connectors find their own systems.
     """
 
@@ -38,7 +38,7 @@ class Clusters:
     settings: Settings = field(default_factory=Settings, repr=False)
 
     def resolve_schema(self, number: int) -> bool:
-        """Ask the registry of the records that are read for a schema that a query lacked, if there is a registry."""
+        """Ask the source's registry for a schema that a query lacked. Returns whether there is such a registry."""
         if self.source is None or self.source.schemas is None:
             return False
         self.source.schemas.resolve_schema(number)

@@ -79,7 +79,7 @@ class ConduktorGateway:
         wait_until(lambda: self._has_topic(name, physical, interceptors), PATIENCE_SECS)
 
     def delete(self, cluster: str, name: str | None, interceptors: list[str]) -> None:
-        """Delete an alias and then its interceptors, and wait until they are gone. They may be gone already."""
+        """Delete an alias and then its interceptors, and wait until they are gone. They may not exist."""
         if name is not None:
             self._ask("DELETE", "/alias-topic", {"name": name, "vCluster": cluster}, missing_ok=True)
         for named in interceptors:

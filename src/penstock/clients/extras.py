@@ -1,4 +1,4 @@
-"""Optional packages, asked for by name before they are needed."""
+"""Checks for optional packages, before they are needed."""
 
 from importlib.util import find_spec
 
@@ -6,7 +6,7 @@ from penstock.errors import ServiceError
 
 
 def require(*packages: str, extra: str) -> None:
-    """Raise an error that says what to install when one of the packages is not there."""
+    """Raise an error that says what to install if one of the packages is missing."""
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
         text = f"this needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"

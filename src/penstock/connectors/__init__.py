@@ -1,1 +1,1 @@
-"""One file = one system that streams come from or go to."""
+"""Connectors: one module per system that streams are read from or written to."""

@@ -1,4 +1,4 @@
-"""Nowhere: rows are computed and thrown away."""
+"""A sink that discards rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BlackholeSink(StreamSink):
-    """Discards all rows, after computing each of them: for measuring and for trying out."""
+    """Computes all rows and discards them, for measurements and for trying out a pipeline."""
 
     type: Literal["blackhole"] = "blackhole"
     delivery = "nothing is kept"

@@ -1,4 +1,4 @@
-"""Tables of ClickHouse, as a source."""
+"""ClickHouse tables as a source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RENAME_HINT: Final = "leave it out: `columns` names those that are read"
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseTable:
-    """The columns that are read of a table, its sorting key, and whether no two rows have the same one."""
+    """The columns that are read from a table, its sorting key, and whether that key is unique."""
 
     columns: Columns
     key: tuple[str, ...]
@@ -38,19 +38,19 @@ class ClickHouseTable:
 
 
 class ClickHouseSource(Source):
-    """Reads the rows of a table of ClickHouse that are there when the run starts, page by page, and ends."""
+    """Reads the rows that a ClickHouse table has when the run starts, page by page, and ends."""
 
     type: Literal["clickhouse"] = "clickhouse"
     located_by = ("table_name",)
     own_labels: ClassVar = frozenset({"table"})
     table_name: str = Field(min_length=1)
-    """The table's name. Its sorting key must begin with a column of whole numbers."""
+    """The name of the table. Its sorting key must begin with an integer column."""
     columns: Names = ()
     """The columns to read, separated by commas. Default: all."""
     filter: str | None = None
-    """A condition in ClickHouse's own SQL, which rows must meet."""
+    """A condition in ClickHouse SQL that rows must meet."""
     start_at: Whole | None = None
-    """The first sorting key to read, in the first run; later ones go on where the last one was."""
+    """The first sorting key that the first run reads. Later runs continue where the previous one ended."""
     _origin: Origin = PrivateAttr(Origin())
 
     @property
@@ -66,7 +66,7 @@ class ClickHouseSource(Source):
         self._paged_table()
 
     def describe_table(self) -> ClickHouseTable:
-        """What the server says of the table."""
+        """Describe the columns and the key of the table, as the server reports them."""
         found = self._paged_table()
         wide = dict(found.wide)
         columns = tuple(Column(name, wide.get(name) or kind) for name, _, kind in found.columns)

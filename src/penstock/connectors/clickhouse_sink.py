@@ -1,4 +1,4 @@
-"""Tables of ClickHouse, as a sink."""
+"""ClickHouse tables as a sink."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _DECIMAL_DIGITS: Final = 76
 
 
 def _column_type(kind: Int256Type) -> str:
-    """The column of ClickHouse that holds 256-bit numbers: a text where it has no decimal of so many digits."""
+    """Return the ClickHouse type for 256-bit numbers and wide decimals: `String` if no decimal has enough digits."""
     if not is_decimal(kind):
         return _COLUMNS[kind]
     return kind.capitalize() if decimal_sizes(kind)[0] <= _DECIMAL_DIGITS else "String"
 
 
 class ClickHouseSink(Sink):
-    """Writes a table of ClickHouse, over HTTP, from where the rows are."""
+    """Writes a ClickHouse table over HTTP, directly from the executors."""
 
     type: Literal["clickhouse"] = "clickhouse"
     inert: ClassVar[Mapping[str, str]] = {}
@@ -53,32 +53,32 @@ class ClickHouseSink(Sink):
         "otherwise then, or are others (`now()`), come twice, and the newest of each key counts"
     )
     table: str = Field(min_length=1)
-    """The table's name."""
+    """The name of the table."""
     primary_key: Key = Field(min_length=1)
-    """The columns that identify a row, separated by commas. Of rows with equal ones the newest counts."""
+    """The columns that identify a row, separated by commas. Of rows with the same key, the newest one is valid."""
     append_only_mode: bool = True
-    """`true`: all rows are inserted; the columns `is_deleted` and `insert_time` say which is the newest of a key, and
-    whether it is gone. `false`: those that are gone are deleted from the table, which rewrites parts of it."""
+    """`true`: all rows are inserted; the columns `is_deleted` and `insert_time` mark the newest row of a key, and
+    whether it is deleted. `false`: deleted rows are removed from the table, which rewrites parts of it."""
     version_column_name: str | None = None
-    """The column that says which row of a key is the newest. Default: the one that was inserted last."""
+    """The column whose highest value marks the newest row of a key. Default: the last inserted row is the newest."""
     deduplicate: bool = True
-    """Whether only the newest row of each key is sent of those that go into one insert."""
+    """Whether only the newest row of each key within an insert is sent."""
     schema_override: dict[str, str] = Field(
         {}, validation_alias=AliasChoices("schema_override", "schema_overrides"), serialization_alias="schema_override"
     )
-    """Types of columns, in ClickHouse's words, for a table that is made here."""
+    """Column types, as ClickHouse types, for a table that the sink creates."""
     schema_change: Literal["fail", "evolve", "ignore"] = "ignore"
-    """What to do with a column that the table does not have: leave it out and say so, add it to the table, or stop."""
+    """What to do with a column that the table lacks: `ignore` it with a warning, add it (`evolve`), or `fail`."""
     create: bool = True
-    """Whether the table is made if it is not there. One that is there is taken as it is, if its columns fit."""
+    """Whether a missing table is created. An existing table is used as it is, if its columns fit."""
     batch_size: Whole | None = Field(None, ge=1)
-    """Rows of one insert at most. Default: the setting `clickhouse_sink.batch_size`, which is 100000."""
+    """The maximum number of rows per insert. Default: the setting `clickhouse_sink.batch_size`, which is 100000."""
     parallelism: Parallelism | None = None
-    """How many inserts run at a time at most. Default: one for each part of a batch that Spark works on."""
+    """The maximum number of concurrent inserts. Default: one for each partition of a batch."""
     compression: Literal["none", "gzip", "zstd", "lz4"] | None = None
-    """How rows are packed on their way. Default: the setting `clickhouse_sink.compression`, which is `none`."""
+    """The compression of inserts. Default: the setting `clickhouse_sink.compression`, which is `none`."""
     compression_level: Whole | None = Field(None, ge=0, le=9)
-    """How hard `gzip` tries. Default: the setting `clickhouse_sink.compression_level`, which is 6."""
+    """The level of `gzip`. Default: the setting `clickhouse_sink.compression_level`, which is 6."""
     _target: Target = PrivateAttr(Target())
     _flush_interval_ms: int | None = PrivateAttr(None)
 
@@ -101,7 +101,7 @@ class ClickHouseSink(Sink):
         return found
 
     def with_target(self, target: Target) -> Self:
-        """The same sink at this server."""
+        """Return the same sink with another server."""
         found = self.model_copy()
         found._target = target
         return found
@@ -142,7 +142,7 @@ class ClickHouseSink(Sink):
             batch.write.format("noop").mode("append").save()
             return WriteResult(0)
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
-        # As it is, refused rows among it, which are few: to keep it and ask twice takes longer than a small batch.
+        # Not cached: rejected rows are few, and caching the result to read it twice takes longer than a small batch.
         reports = _python_safe(rows).mapInArrow(work, REPORT).collect()
         summaries = [report for report in reports if report["letters"] is None]
         for failure in (row for row in summaries if row["code"] is not None):
@@ -156,7 +156,7 @@ class ClickHouseSink(Sink):
         return written
 
     def _partition_insert(self, batch: DataFrame, ref: BatchRef, wide: Mapping[str, str]) -> PartitionInsert:
-        """What executors do, for a table that is there by now."""
+        """Prepare the table, and return the function that executors run for each partition."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from penstock.clients.clickhouse.insert import Compression, PartitionInsert
@@ -187,18 +187,17 @@ class ClickHouseSink(Sink):
 
 
 def _python_safe(rows: DataFrame) -> DataFrame:
-    """Rows with names that Spark can pass on to Python. To give them others, it would copy every row."""
+    """Return rows with names that Spark can pass to Python. Renaming copies every row, so it is done only if needed."""
     plain = {name.lower() for name in rows.columns if name.isidentifier()}
     return rows if len(plain) == len(rows.columns) else _number_columns(rows)
 
 
 def _number_columns(rows: DataFrame) -> DataFrame:
-    """Rows with numbers for names."""
+    """Rename the columns to `c0`, `c1` and so on."""
     return rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
 
 
 def _select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Some of the columns."""
     if len(names) == len(rows.columns):
         return rows
     kept = [f"c{place}" for place, name in enumerate(rows.columns) if name in names]
@@ -206,7 +205,7 @@ def _select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def _dead_letters(refused: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
-    """The rows that executors report as refused, as JSON, each with what was said of it."""
+    """Return the rows that executors report as rejected, as JSON, each with its error."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -221,7 +220,7 @@ def _dead_letters(refused: Sequence[tuple[bytes, str]], batch: DataFrame) -> Dat
 
 
 def _failure(report: Row) -> PenstockError:
-    """What an executor could not do, as the error that it was there."""
+    """Turn the error in an executor's report back into an exception."""
     if report["of_service"]:
         return ServiceError(report["code"], report["message"], hint=report["hint"], retriable=report["retriable"])
     return QueryFailed(report["code"], report["message"], hint=report["hint"])

@@ -49,34 +49,34 @@ _NOTES: Final = "columns.json"
 
 
 class Bounded(FrozenModel):
-    """Read what is there when the run starts, then end."""
+    """Read the files that exist when the run starts, then end."""
 
     type: Literal["bounded"]
 
 
 class Continuous(FrozenModel):
-    """Go on reading files as they arrive."""
+    """Continue reading files as they arrive."""
 
     type: Literal["continuous"]
     poll_interval: Duration = 5000
-    """How often to look for new files."""
+    """The interval between checks for new files."""
 
 
 class FileSource(FileFields, RecordSource):
-    """Reads the files below a directory. Their columns are found when the run starts."""
+    """Reads the files below a directory. Their columns are determined when the run starts."""
 
     type: Literal["file"] = "file"
     located_by = ("path",)
     own_labels: ClassVar = frozenset({"path"})
     schema_: Schema | None = Field(None, alias="schema", validation_alias=AliasChoices("schema", "columns"))
-    """The columns of JSON and CSV files that are read, and their types, such as `int64`, `string`, `decimal128(20,4)`,
-    or of SQL. Lines that do not fit become dead letters. Found in the files when left out."""
+    """The columns of JSON and CSV files to read, and their types, such as `int64`, `string`, `decimal128(20,4)`, or SQL
+    types. Lines that do not fit become dead letters. Default: the columns are inferred from the files."""
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
 
     @classmethod
     def is_elsewhere(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """A directory inside another one has the same files, and each of them is known by its whole path."""
+        """Whether neither directory contains the other. Otherwise they share files, which have the same full paths."""
         old, new = (str(said["path"]).rstrip("/") + "/" for said in (before, after))
         return not (old.startswith(new) or new.startswith(old))
 
@@ -101,11 +101,11 @@ class FileSource(FileFields, RecordSource):
 
     @property
     def _has_records(self) -> bool:
-        """Lines of text are records."""
+        """Whether rows are decoded from lines of text, which are records."""
         return self.format in TEXT_FORMATS
 
     def take_snapshot(self, spark: SparkSession, request: ReadRequest, *, again: bool) -> Snapshot:
-        """The columns of the files. Those of text are kept, so that a batch that is done again has the same."""
+        """Determine the columns of the files. Those of text files are stored, so that a retried batch has the same."""
         found = find_layout(spark, self, request)
         if request.directory is None or not self._has_records:
             return found
@@ -150,7 +150,7 @@ class FileSource(FileFields, RecordSource):
         return tuple((local / found).absolute().as_uri() for found in names)
 
     def decode_records(self, records: DataFrame, request: ReadRequest) -> DataFrame:
-        """Dead letters hold lines of JSON or CSV as they were, or rows as JSON."""
+        """Decode dead letters, which hold the original lines of JSON or CSV, or rows as JSON."""
         found = self._layout(records.sparkSession, request)
         return decode_dead_letters(records, self._form, found.columns, found.in_files)
 
@@ -175,7 +175,7 @@ class FileSource(FileFields, RecordSource):
             raise no_files_error(self.path, self.format)
 
     def _rows(self, table: DataFrame, found: FileLayout, kept: Mapping[str, Column] | None = None) -> DataFrame:
-        """The rows of the files, each an insert unless it says otherwise, with what is wrong with a line."""
+        """Decode the rows of the files, with the fault of each line. A row without an operation is an insert."""
         from pyspark.sql import functions as f
 
         rows = read_rows(table, self._form, found.columns, kept, found.keys, found.in_files)

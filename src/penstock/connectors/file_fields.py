@@ -25,10 +25,10 @@ FileFormat = Annotated[
 
 class FileFields(FrozenModel):
     path: FileLocation
-    """A directory, or for a source also a file: a path, or an address that begins with `s3://`, `s3a://`, `gs://`,
-    `hdfs://` or `file://`. A relative path starts at the pipeline's own directory."""
+    """A directory, or for a source also a file: a path, or a URI that begins with `s3://`, `s3a://`, `gs://`, `hdfs://`
+    or `file://`. A relative path is resolved against the pipeline's directory."""
     format: FileFormat
-    """`parquet`, `json` (one object a line; also `ndjson`, `jsonl`), `csv` (with a header line) or `avro`."""
+    """`parquet`, `json` (one object per line; also `ndjson`, `jsonl`), `csv` (with a header line) or `avro`."""
 
     def with_root(self, root: Path) -> Self:
         return self.model_copy(update={"path": uri.resolve_location(self.path, root)})

@@ -1,4 +1,4 @@
-"""What the files of a source are like: their columns, and how Spark is to look for them."""
+"""The layout of a source's files: their columns, and the options with which Spark lists them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileLayout(Snapshot):
-    """The columns of the files of a source, and the options that find them."""
+    """The columns of the files of a source, and the reader options to find the files."""
 
     columns: StructType
     options: Mapping[str, str]
     keys: frozenset[str] = frozenset()
-    """The columns that are named by directories."""
+    """The partition columns, whose values are in the names of directories."""
     in_files: StructType | None = None
-    """The columns of files that have more of them than are read."""
+    """All columns of the files, if only some of them are read."""
 
 
 def find_layout(spark: SparkSession, source: FileSource, request: ReadRequest) -> FileLayout:
-    """Find the columns of the files. Directories named `key=value` become columns; any others are just looked into."""
+    """Determine the columns of the files. Directories named `key=value` become columns; others are only searched."""
     path, chosen, has_records = source.path, FORMATS[source.format], source.format in TEXT_FORMATS
     names = file_names(spark, path, chosen)
     if not names:
@@ -61,7 +61,7 @@ def find_layout(spark: SparkSession, source: FileSource, request: ReadRequest) -
     looking = {**options, **chosen.read_options, "basePath": base_path(spark, path)}
     wanted = {name: kind for name, kind in requested.items() if name != OP}
     columns = infer_columns(spark, chosen, escape_glob(path), files, looking, wanted)
-    keys = keys if has_records else set()  # Spark reads no lines of text without a column of theirs
+    keys = keys if has_records else set()  # Spark cannot read lines without a text column
     check_columns(columns, path, (LINE,), keys)
     return FileLayout(columns, {**options, **reader_options(chosen)}, frozenset(keys.intersection(columns.names)))
 
@@ -74,7 +74,7 @@ def _declared_layout(
     first: str,
     options: Mapping[str, str],
 ) -> FileLayout:
-    """The columns that are declared, and those that a header has besides them."""
+    """Return the layout for declared columns, with further columns that the header of CSV files has."""
     from pyspark.sql.types import StructType
 
     declared = StructType.fromDDL(", ".join(f"{quote_spark_identifier(name)} {kind}" for name, kind in schema.items()))
@@ -85,7 +85,7 @@ def _declared_layout(
 
 
 def file_names(spark: SparkSession, path: str, form: Format) -> Sequence[str]:
-    """The files, by their paths below the source's own; that itself is the empty one."""
+    """Return the files by their paths relative to the source's; the path is empty if the source is one file."""
     local = uri.local_path(path)
     if local is not None:
         return ["" if file == local else str(file.relative_to(local)) for file in files_under(local, form)]
@@ -93,7 +93,7 @@ def file_names(spark: SparkSession, path: str, form: Format) -> Sequence[str]:
 
 
 def base_path(spark: SparkSession, path: str) -> str:
-    """The directory from which on names of directories may be columns."""
+    """Return the directory below which names of directories may be partition columns."""
     local = uri.local_path(path)
     if local is not None:
         return str(local.parent if local.is_file() else local)

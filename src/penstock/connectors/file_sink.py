@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FileSink(FileFields, Sink):
-    """Writes each batch as one directory of files, below the path."""
+    """Writes each batch as one directory of files below the path."""
 
     type: Literal["file"] = "file"
     located_by = ("path",)
@@ -29,7 +29,7 @@ class FileSink(FileFields, Sink):
     inert: ClassVar = {"batch_size": Sink.inert["batch_size"]}
 
     parallelism: Parallelism | None = None
-    """How many tasks write a batch at most, each a file. Default: one for each part of it."""
+    """The maximum number of tasks that write a batch, one file each. Default: one for each partition of the batch."""
 
     def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
         path, chosen = uri.local_path(self.path), FORMATS[self.format]

@@ -1,4 +1,4 @@
-"""Made-up rows: the same ones for the same seed, at a given rate, as many as asked for or without end."""
+"""Generated rows: the same rows for the same seed, at a given rate, a fixed number of them or without end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FRACTION_STEPS: Final = 2**53
 
 
 class Sequence(FrozenModel):
-    """Counts up, one a row."""
+    """Consecutive numbers, one per row."""
 
     kind: Literal["sequence"]
     start: int = 0
@@ -33,13 +33,13 @@ class Sequence(FrozenModel):
 
 
 class Integer(FrozenModel):
-    """A whole number between two bounds, both included."""
+    """An integer between two bounds, both included."""
 
     kind: Literal["integer"]
     min: int = 0
-    """The smallest number."""
+    """The lowest number."""
     max: int = 100
-    """The largest number."""
+    """The highest number."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
@@ -56,7 +56,7 @@ class Uniform(FrozenModel):
     max: float = 1.0
     """The upper bound."""
     decimals: int | None = Field(None, ge=0, le=15)
-    """Round to this many digits."""
+    """The number of decimal places to round to."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
@@ -65,31 +65,31 @@ class Uniform(FrozenModel):
 
 
 class Choice(FrozenModel):
-    """One of a list of values."""
+    """One value of a list."""
 
     kind: Literal["choice"]
     values: tuple[str, ...] | tuple[int, ...] | tuple[float, ...] = Field(min_length=1)
-    """What to choose from, each as likely as the others: all text, or all numbers."""
+    """The values to choose from, with equal probability: all strings, or all numbers."""
 
 
 class Text(FrozenModel):
-    """A text of hexadecimal digits."""
+    """A string of hexadecimal digits."""
 
     kind: Literal["text"]
     length: int = Field(16, ge=1, le=64)
-    """How many digits."""
+    """The number of digits."""
 
 
 class Boolean(FrozenModel):
-    """True or false."""
+    """`true` or `false`."""
 
     kind: Literal["boolean"]
     probability: float = Field(0.5, ge=0, le=1)
-    """How often it is true."""
+    """The probability of `true`."""
 
 
 class Timestamp(FrozenModel):
-    """When the row was made."""
+    """The time at which the row was generated."""
 
     kind: Literal["timestamp"]
 
@@ -100,17 +100,17 @@ GeneratedColumn = Annotated[
 
 
 class GeneratorSource(Source):
-    """Makes rows up. Row number N is the same in every run with the same seed, timestamps aside."""
+    """Generates rows. Row number N is the same in every run with the same seed, except for timestamps."""
 
     type: Literal["generator"] = "generator"
     columns: dict[str, GeneratedColumn]
-    """What each column holds: `sequence`, `integer`, `uniform`, `choice`, `text`, `boolean` or `timestamp`."""
+    """The content of each column: `sequence`, `integer`, `uniform`, `choice`, `text`, `boolean` or `timestamp`."""
     rows: int | None = Field(None, ge=0)
-    """How many rows in all; without end when left out."""
+    """The number of rows. Default: without end."""
     rows_per_second: int | None = Field(None, ge=1)
-    """The pace. Default: 100 without `rows`, as fast as it can with `rows`."""
+    """The rate. Default: 100 if `rows` is not set, else as fast as possible."""
     seed: int = 0
-    """Another seed, other rows."""
+    """The seed of the pseudo-random values. Another seed generates other rows."""
 
     @field_validator("columns")
     @classmethod
@@ -169,7 +169,7 @@ def _sql_type(column: GeneratedColumn) -> str:
 
 
 def _expression(column: GeneratedColumn, seed: int, place: int) -> Expression:
-    """The column as a function of the row's number alone, so that a replayed batch has the same rows."""
+    """Compute the column from the number of the row and the seed, so that a replayed batch has the same rows."""
     from pyspark.sql import functions as f
 
     noise = f.xxhash64(f.col("number"), f.lit(seed), f.lit(place))
@@ -198,10 +198,10 @@ def _now_ms() -> int:
 
 
 def _sequence_source() -> type[DataSource]:
-    """A streaming source of row numbers and the moments they are due. Everything else is computed from them by Spark.
+    """Return a streaming source of row numbers and the times at which they are due. Spark computes everything else.
 
-    An offset holds the number of rows so far and the moment it was taken, so a batch between two offsets is the same
-    whenever it is read.
+    An offset holds the number of rows so far and the time at which it was taken, so a batch between two offsets is the
+    same whenever it is read.
     """
     from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -230,7 +230,7 @@ def _sequence_source() -> type[DataSource]:
                 return start
             if not self.pace and self.rows is not None:
                 return {"rows": self.rows, "at_ms": _now_ms()}
-            if self.draining:  # to return nothing new would end the run before the last row is due
+            if self.draining:  # returning the old offset would end the run before the last row is due
                 time.sleep(max(SHORTEST_WAIT_SECS, 1.05 / self.pace))
             now_ms = _now_ms()
             due = done + int((now_ms - max(start["at_ms"], self.opened_ms)) * self.pace / 1000)

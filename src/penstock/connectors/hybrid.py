@@ -1,6 +1,6 @@
-"""One stream after others: tables or files that come to an end, then a topic that goes on.
+"""A backfill and its live source: bounded tables or files first, then a topic that continues.
 
-It reads nothing itself. A manifest has its phases one by one, each as the connector that reads it.
+This source reads nothing itself. A manifest lists its phases one by one, each as the connector that reads it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SHARED: Final = ("primary_key", "telemetry")
-"""What phases have from the source that they belong to."""
+"""The fields that every phase takes from the hybrid source."""
 _OWN_NAMES: Final = {"source_type": "type", "start_at": "starting_offsets"}
-"""What the topic of a phase calls otherwise than a source of its own."""
+"""Fields that have another name here than in a source of their own."""
 
 
 MISMATCH_HINT: Final = "convert the column where it is kept, or give the unbounded source another one"
@@ -36,17 +36,17 @@ def _is_beginning(value: str | int) -> str | int:
 
 
 class TablePhase(FrozenModel):
-    """A table of ClickHouse."""
+    """A ClickHouse table."""
 
     inert: ClassVar[Mapping[str, str]] = {"columns": "columns are those of the unbounded source"}
     source_type: Literal["clickhouse"]
-    """What is read: `clickhouse`."""
+    """The type of the phase: `clickhouse`."""
     table_name: str = Field(min_length=1)
-    """The table's name."""
+    """The name of the table."""
     columns: Names = ()
-    """Understood, and without effect: columns are those of the unbounded source."""
+    """Accepted, but has no effect: the columns are those of the unbounded source."""
     filter: str | None = None
-    """A condition in ClickHouse's own SQL, which rows must meet."""
+    """A condition in ClickHouse SQL that rows must meet."""
     start_at: Whole | None = None
     """The first sorting key to read."""
 
@@ -56,15 +56,15 @@ class FilePhase(FrozenModel):
 
     inert: ClassVar[Mapping[str, str]] = {}
     source_type: Literal["file"]
-    """What is read: `file`."""
+    """The type of the phase: `file`."""
     path: str
-    """A directory or a file; a relative path starts at the pipeline's own directory."""
+    """A directory or a file. A relative path is resolved against the pipeline's directory."""
     format: str
     """`parquet`, `json`, `csv` or `avro`."""
 
 
 class TopicPhase(FrozenModel):
-    """A topic of Kafka."""
+    """A Kafka topic."""
 
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
@@ -75,43 +75,43 @@ class TopicPhase(FrozenModel):
         "every record is read by its own writer's schema, and new ones are asked for",
     )
     source_type: Literal["kafka"]
-    """What is read: `kafka`."""
+    """The type of the phase: `kafka`."""
     topic: TopicName
-    """The topic's name."""
+    """The name of the topic."""
     data_format: Annotated[Literal["avro", "json"], format_validator("avro", "json")] = "avro"
-    """What its values are: Avro of a schema registry, or JSON objects."""
+    """The format of its values: Avro with a schema registry, or JSON objects."""
     schema_: dict[str, str] | None = Field(None, alias="schema")
     """The columns of JSON objects and their types."""
     start_at: Annotated[str | Whole, AfterValidator(_is_beginning)] = "earliest"
-    """Where to begin: `earliest`, `latest`, or a time in milliseconds since 1970. `latest` is the end of the topic when
-    the first phase begins. Partitions of which the offset table tells begin where that says."""
+    """Where to start: `earliest`, `latest`, or a time in milliseconds since 1970. `latest` is the end of the topic when
+    the first phase begins. Partitions that the offset table lists start after the offset given there."""
     filter: str | None = None
-    """A condition in SQL that rows must meet, over all columns. Other phases have one of their own."""
+    """A condition in SQL on all columns that rows must meet. Other phases have their own."""
     schema_id_overrides: tuple[dict[str, int], ...] = ()
-    """Numbers of schemas that stand for others: `{from, to}`."""
+    """Schema ids to replace by others: `{from, to}`."""
     validate_writer_schema_ordering: bool = True
-    """Understood, and without effect: a newer schema is asked for."""
+    """Accepted, but has no effect: a newer schema is fetched."""
     skip_schema_resolution: bool = False
-    """Understood, and without effect: records are always read by their writer's schema."""
+    """Accepted, but has no effect: records are always decoded with their writer's schema."""
     skip_schema_resolution_for_reader_schema_ids: tuple[Whole, ...] = ()
-    """The same for some schemas."""
+    """Accepted, but has no effect, as `skip_schema_resolution`."""
     max_offsets_per_trigger: Whole | None = Field(None, ge=1)
-    """The most records of a batch; as many as there are when left out."""
+    """The maximum number of records per batch. Default: no limit."""
 
 
 class OffsetTable(FrozenModel):
-    """A table of ClickHouse that tells which records of the topic the bounded sources have: their offsets."""
+    """A ClickHouse table with the offsets up to which the bounded sources contain the topic."""
 
     topic_name: str = Field(min_length=1)
-    """What the table calls the topic."""
+    """The name of the topic in this table."""
     table_name: str = Field("kafka_offsets", min_length=1)
-    """The table's name."""
+    """The name of the table."""
     topic_column: str = Field("topic", min_length=1)
     """The column with the topic."""
     partition_column: str = Field("partition", min_length=1)
     """The column with the partition."""
     offset_column: str = Field("offset", min_length=1)
-    """The column with offsets. The greatest of a partition is its last record that the bounded sources have."""
+    """The column with the offset. The highest one of a partition is the last record in the bounded sources."""
 
 
 def _source_type_validator(kind: str, known: Sequence[str]) -> BeforeValidator:
@@ -133,16 +133,16 @@ BoundedPhase = Annotated[
 
 
 class HybridSource(Source):
-    """Reads tables or files to their end, one after the other, and then a topic of Kafka for ever."""
+    """Reads tables or files to their end, one after the other, and then a Kafka topic without end."""
 
     type: Literal["hybrid"] = "hybrid"
     own_labels: ClassVar = frozenset({"table", "topic"})
     bounded_sources: tuple[BoundedPhase, ...] = Field(min_length=1)
-    """What is read first, each to its end: tables of `clickhouse`, or files (`file`)."""
+    """The sources to read first, each to its end: tables (`clickhouse`) or files (`file`)."""
     unbounded_source: Annotated[TopicPhase, _source_type_validator("unbounded", ("kafka",))]
-    """The topic that is read then. Its columns are those of the source; the others must have them too."""
+    """The topic to read afterwards. It determines the columns of the source; the bounded sources must have them too."""
     offset_table: OffsetTable | None = None
-    """Where it is said how far the bounded sources go, so that the topic is read from there."""
+    """The table of the offsets that the bounded sources reach, from which the topic is read."""
 
     @field_validator("bounded_sources", "unbounded_source")
     @classmethod
@@ -176,7 +176,7 @@ class HybridSource(Source):
 
     @property
     def before(self) -> tuple[Source | None, ...]:
-        """The bounded sources; None for one that is not available."""
+        """The bounded sources; None for one whose connector is not available."""
         found = phases_of(self.model_dump(mode="json", by_alias=True, exclude_unset=True))[:-1]
         models = [(registry.find_source(config["type"]), config) for config in found]
         return tuple(None if model is None else model.model_validate(config) for model, config in models)
@@ -192,14 +192,14 @@ class HybridSource(Source):
 
 
 def phases_of(written: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The sources that one is made of, in their order, each as it would be written by itself."""
+    """Return the configuration of each phase, in order, as if it were a source of its own."""
     shared = {field: written[field] for field in _SHARED if written.get(field)}
     listed = [*written["bounded_sources"], written["unbounded_source"]]
     return [{**_config(phase), **shared} for phase in listed]
 
 
 def describe_phase(at: int, phase: Mapping[str, Any]) -> str:
-    """A bounded source as messages call it."""
+    """Return the name of a bounded source for messages."""
     what = f"table `{phase['table_name']}`" if "table_name" in phase else f"files `{phase['path']}`"
     return f"`bounded_sources.{at}`, {what}"
 
@@ -215,6 +215,6 @@ def _config(phase: Mapping[str, Any]) -> dict[str, Any]:
 def _describe_errors(error: ValidationError) -> Iterator[str]:
     own = {new: old for old, new in _OWN_NAMES.items()}
     for detail in error.errors(include_url=False):
-        written = [str(step) for step in detail["loc"] if "[" not in str(step)]  # and no member of a union
+        written = [str(step) for step in detail["loc"] if "[" not in str(step)]  # without the names of union members
         place = ".".join(own.get(step, step) for step in written)
         yield f"{place}: {detail['msg'].removeprefix('Value error, ')}" if place else detail["msg"]

@@ -1,4 +1,4 @@
-"""Topics of Kafka, as a source."""
+"""Kafka topics as a source."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EARLIEST: Final = -2
-"""Spark's word for the first record that there is."""
+"""The number by which Spark denotes the earliest offset."""
 
 
 class SchemaOverride(FrozenModel):
-    """Records of one schema that are to be read by another."""
+    """A schema id in records, and the id of the schema to decode them with."""
 
     from_: Whole = Field(alias="from")
-    """The number that records have."""
+    """The schema id in the records."""
     to: Whole
-    """The number of the schema to read them by."""
+    """The id of the schema to decode them with."""
 
 
 class KafkaSource(OnKafka, RecordSource):
-    """Reads a topic of Kafka."""
+    """Reads a Kafka topic."""
 
     type: Literal["kafka"] = "kafka"
     inert: ClassVar = dict.fromkeys(
@@ -50,36 +50,36 @@ class KafkaSource(OnKafka, RecordSource):
         "every record is read by its own writer's schema, and new ones are asked for",
     )
     topic: TopicName
-    """The topic's name."""
+    """The name of the topic."""
     data_format: Annotated[Literal["avro", "json", "raw"], format_validator("avro", "json", "raw")] = "avro"
-    """What its values are: Avro of a schema registry, JSON objects, or bytes that are taken as they are."""
+    """The format of its values: Avro with a schema registry, JSON objects, or uninterpreted bytes."""
     schema_: Schema | None = Field(None, alias="schema", validation_alias=AliasChoices("schema", "columns"))
-    """The columns of JSON objects and their types, such as `int64`, `string`, `u256`, `decimal128(20,4)`, or of SQL."""
+    """The columns of JSON objects and their types, such as `int64`, `string`, `u256`, `decimal128(20,4)`, or SQL."""
     starting_offsets: Beginning | dict[Whole, Whole] = "earliest"
-    """Where to begin the first time: `earliest`, `latest`, a time in milliseconds since 1970, or offsets by partition;
-    partitions that are left out are read from their first record."""
+    """Where the first run starts: `earliest`, `latest`, a time in milliseconds since 1970, or offsets by partition;
+    partitions that are not listed are read from their first record."""
     filter: str | None = None
-    """A condition in SQL that rows must meet, over all columns."""
+    """A condition in SQL on all columns that rows must meet."""
     envelope: Literal["debezium"] | None = None
-    """What values stand in: `debezium` takes the row out of `before` or `after`, and `_gs_op` from `op`."""
+    """The envelope of values: `debezium` takes the row from `before` or `after`, and `_gs_op` from `op`."""
     include_metadata: bool = False
     """Whether rows have the columns `__kafka_partition`, `__kafka_offset` and `__kafka_timestamp`."""
     operation: bool = True
     """Whether rows have the column `_gs_op`, from the header `dbz.op`."""
     schema_subject: str | None = None
-    """What the registry calls the schema of its records in Avro; `<topic>-value` when left out."""
+    """The subject of its Avro schema in the registry. Default: `<topic>-value`."""
     schema_version: Whole | Literal["latest"] | None = None
-    """The version of that schema that rows are read into; the newest when left out."""
+    """The version of that schema that rows are decoded to. Default: the latest."""
     schema_id_overrides: tuple[SchemaOverride, ...] = ()
-    """Numbers of schemas that stand for others."""
+    """Schema ids to replace by others."""
     validate_writer_schema_ordering: bool = True
-    """Whether a schema that is newer than the reader's would end the program. Here it is asked for."""
+    """Accepted, but has no effect: a schema that is newer than the reader's is fetched."""
     skip_schema_resolution: bool = False
-    """Whether records would be read without their writer's schema. Here they never are."""
+    """Accepted, but has no effect: records are always decoded with their writer's schema."""
     skip_schema_resolution_for_reader_schema_ids: tuple[Whole, ...] = ()
-    """The same for some schemas."""
+    """Accepted, but has no effect, as `skip_schema_resolution`."""
     max_offsets_per_trigger: Whole | None = Field(None, ge=1)
-    """The most records of a batch; as many as there are when left out."""
+    """The maximum number of records per batch. Default: no limit."""
 
     @model_validator(mode="after")
     def _schema_goes_with_json(self) -> Self:
@@ -117,7 +117,7 @@ class KafkaSource(OnKafka, RecordSource):
         return KnownSchemas(book.freeze(None if request.directory is None else request.directory / "schemas.json"))
 
     def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
-        """The stream, in the order of offsets. Between partitions there is none."""
+        """Return the stream, ordered by offset within a partition; there is no order between partitions."""
         records = self._stream(spark, request)
         reading = self._reading(request)
         return reading.rows(add_order(records), *ORDER) if request.ordered else reading.rows(records)
@@ -179,7 +179,7 @@ class KafkaSource(OnKafka, RecordSource):
         reader = reader.options(**self._start_options())
         if self.max_offsets_per_trigger is not None:
             reader = reader.option("maxOffsetsPerTrigger", self.max_offsets_per_trigger)
-        if request.any_order:  # a partition is read by several cores at once, and loses its order
+        if request.any_order:  # several cores read one partition, which loses its order
             reader = reader.option("minPartitions", spark.sparkContext.defaultParallelism)
         return reader.load()
 
@@ -199,7 +199,7 @@ class KafkaSource(OnKafka, RecordSource):
     def _read_range(
         self, spark: SparkSession, request: ReadRequest, before: dict[str, Any], after: dict[str, Any]
     ) -> DataFrame:
-        """The records from one position to another; a partition that was not there before is read from its start."""
+        """Read the records between two positions; partitions that the first one lacks are read from their start."""
         begun = {
             topic: {number: before.get(topic, {}).get(number, _EARLIEST) for number in ends}
             for topic, ends in after.items()

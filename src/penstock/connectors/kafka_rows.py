@@ -1,4 +1,4 @@
-"""From records of a topic to rows: one source of Kafka, as one query reads it."""
+"""Decodes the records of a topic into rows, for one query that reads a Kafka source."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from penstock.connectors.kafka import KafkaSource
 
 _SAMPLE: Final = 1000
-"""How many records are looked at where the columns are not declared."""
+"""The number of records that are inspected if columns are not declared."""
 _AT_ONCE: Final = "10000"
-"""How many records Kafka's client hands over at a time. Its own 500 cost Spark a third of its speed, and memory is
-bounded by what is fetched."""
+"""The number of records that Kafka's client returns per poll. With its default of 500, Spark was a third slower; memory
+is bounded by the fetch size."""
 
 
 def kafka_options(kafka: KafkaCluster, *, headers: bool) -> dict[str, str]:
-    """The options of every reader of Kafka, with the `headers` of records if they are wanted."""
+    """Return the options of every Kafka reader, with the `headers` of records if they are needed."""
     own = {"kafka.max.poll.records": _AT_ONCE, "kafka.isolation.level": "read_committed"}
     return {**own, **kafka.spark_options(), **({"includeHeaders": "true"} if headers else {})}
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSchemas(Snapshot):
-    """What the schema registry had when a query began."""
+    """The schemas that the registry had when a query began."""
 
     book: SchemaCache
 
@@ -50,7 +50,7 @@ class KnownSchemas(Snapshot):
 
 @dataclass(frozen=True, slots=True)
 class KafkaRows:
-    """Decodes the records of a source as a request wants them."""
+    """Decodes the records of a source for a request."""
 
     source: KafkaSource
     cluster: Cluster
@@ -62,7 +62,7 @@ class KafkaRows:
         return self.source.operation if columns is None else any(column.name == OP for column in columns)
 
     def rows(self, records: DataFrame, *kept: str) -> DataFrame:
-        """Rows, what is wrong with them, and these columns of theirs."""
+        """Decode records into rows with the column `ERROR`, and keep these columns of the records."""
         source, condition = self.source, self.request.condition
         early = restrict_condition(condition, decode.METADATA) if condition and source.include_metadata else None
         if early is not None:
@@ -73,12 +73,12 @@ class KafkaRows:
         return decode.decode_records(records, decoded, shape, ERROR, kept)
 
     def table(self, spark: SparkSession) -> DataFrame:
-        """All records that are there now."""
+        """Read all current records."""
         options = kafka_options(self.cluster.kafka, headers=self.has_operation)
         return spark.read.format("kafka").options(**options, subscribe=self.source.topic).load()
 
     def schemas(self) -> AvroSchemas:
-        """The schemas of its records; one that was given another number is found by that."""
+        """Return the schemas of its records, with the configured replacements of schema ids."""
         source, book = self.source, self._book
         if book is None:
             hint = "name it in `runtime.schema_registry`"
@@ -101,7 +101,7 @@ class KafkaRows:
         return replace(known, reader=reader, writers={**known.writers, **renamed})
 
     def key_schemas(self) -> WriterSchemas | None:
-        """The schemas of its keys, where the registry is known to be there, and keys are looked at."""
+        """Return the schemas of its keys; None if there is no registry, or if keys are not decoded."""
         source, book = self.source, self._book
         if book is None or source.data_format != "avro" or not (source.primary_key and self.has_operation):
             return None
@@ -127,13 +127,13 @@ class KafkaRows:
 
     @property
     def _declared(self) -> dict[str, str] | None:
-        """The columns of JSON: those of the request, else those of the source."""
+        """The declared columns of JSON: those of the request, else those of the source."""
         if self.request.columns is None:
             return self.source.schema_
         return {c.name: c.type for c in self.request.columns if c.type is not None and c.name != OP}
 
     def _check_names(self, columns: dict[str, str]) -> dict[str, str]:
-        """Columns of JSON, each of which can be told from the others."""
+        """Refuse columns of JSON whose names SQL cannot tell apart, or which are reserved."""
         if wrong := invalid_names_error(columns, f"topic `{self.source.topic}`", decode.RENAMING):
             raise wrong
         return columns
@@ -145,7 +145,7 @@ class KafkaRows:
         return declared
 
     def _found_columns(self, spark: SparkSession) -> dict[str, str]:
-        """The columns of some records, where they are not declared."""
+        """Infer the columns from some records if they are not declared."""
         found = decode.json_columns(self.table(case_sensitive_session(spark)).select("value").limit(_SAMPLE))
         if not found:
             text = f"the topic `{self.source.topic}` has no columns declared and no JSON objects"

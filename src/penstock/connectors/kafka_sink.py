@@ -1,4 +1,4 @@
-"""Topics of Kafka, as a sink."""
+"""Kafka topics as a sink."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
 
 _AROUND: Final = 92
-"""The most bytes of a record beside its key, value and headers, and of the batch that it is sent in."""
+"""The maximum overhead in bytes of a record besides its key, value and headers, with that of its record batch."""
 _PRODUCER_BATCH: Final = 16_384
-"""How many bytes a producer puts together by itself."""
+"""The default `batch.size` of a producer, in bytes."""
 _HEADER: Final = 17
-"""The most bytes of a header with an operation."""
+"""The maximum size in bytes of a header with an operation."""
 
 
 class KafkaSink(OnKafka, StreamSink):
-    """Writes a topic of Kafka."""
+    """Writes a Kafka topic."""
 
     type: Literal["kafka"] = "kafka"
     delivery = "at least once: a batch that was interrupted is written again"
@@ -54,20 +54,20 @@ class KafkaSink(OnKafka, StreamSink):
         "a_batch_of_the_same_number_from_other_input_is_refused": "it keeps no ledger",
     }
     topic: TopicName
-    """The topic's name."""
+    """The name of the topic."""
     data_format: Annotated[Literal["avro", "json"], format_validator("avro", "json")]
-    """What its values are: Avro of a schema registry, or JSON objects."""
+    """The format of its values: Avro with a schema registry, or JSON objects."""
     topic_partitions: Whole = Field(4, ge=1)
-    """How many partitions the topic gets if it is not there."""
+    """The number of partitions of the topic if it has to be created."""
     compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] | None = None
-    """How batches of records are packed; when left out `lz4`, and `none` in real time."""
+    """The compression of record batches. Default: `lz4`, and `none` in real-time mode."""
     message_max_bytes: Whole = Field(10_485_760, ge=1)
-    """How large a record may be, before it is packed. A topic has a limit of its own, `max.message.bytes`; one that is
-    made here takes records of this size."""
+    """The maximum size of a record in bytes, before compression. A topic has its own limit, `max.message.bytes`; a
+    topic that is created here accepts records of this size."""
     deduplicate: bool = True
-    """Whether only the last of several rows with one key is written, of those that are read together."""
+    """Whether rows of a batch are compacted to the last one per key."""
     schema_: str | None = Field(None, alias="schema")
-    """The Avro schema of its values. It is made from the columns when left out."""
+    """The Avro schema of its values. Default: derived from the columns."""
     _known_largest: int | None = PrivateAttr(None)
 
     @property
@@ -81,7 +81,7 @@ class KafkaSink(OnKafka, StreamSink):
         )
 
     def check(self) -> None:
-        """Its topic need not be there: it is made when the query starts."""
+        """Check that the servers answer. The topic need not exist: it is created when the query starts."""
         from penstock.clients.kafka.admin import KafkaAdmin
 
         KafkaAdmin(self._kafka).topics()
@@ -123,24 +123,24 @@ class KafkaSink(OnKafka, StreamSink):
 
     @property
     def _largest(self) -> int:
-        """How large a record may be, by what the sink says and by what the topic takes."""
+        """The maximum size of a record, by the configuration of the sink and of the topic."""
         from penstock.clients.kafka.admin import KafkaAdmin
 
         if self._known_largest is None:
             try:
                 taken = KafkaAdmin(self._kafka).setting(self.topic, "max.message.bytes")
-            except ServiceError:  # not everybody may ask; then only what the sink says is known
+            except ServiceError:  # the user may lack the right to ask; then only the limit of the sink is known
                 taken = None
             self._known_largest = min(self.message_max_bytes, int(taken or self.message_max_bytes))
         return self._known_largest
 
     def write_stream(self, rows: DataFrame, *, realtime: bool = False) -> DataStreamWriter:
-        # In real time a record goes alone: there is nothing to gain by packing it, and a few milliseconds to lose.
+        # In real-time mode a record is sent alone: compressing it gains nothing and takes a few milliseconds.
         options = self._options("none" if realtime else "lz4")
         return self._records(rows).writeStream.format("kafka").outputMode("update").options(**options, topic=self.topic)
 
     def _records(self, batch: DataFrame, *beside: str) -> DataFrame:
-        """Rows as records; columns that are `beside` them stay so."""
+        """Encode rows as records; the columns `beside` are kept unchanged."""
         from pyspark.sql import functions as f
 
         if self.data_format == "json":
@@ -160,8 +160,8 @@ class KafkaSink(OnKafka, StreamSink):
         return batch.select(*columns, *beside)
 
     def _key(self, batch: DataFrame) -> SparkColumn:
-        """What identifies a row, its parts joined by colons. With nulls among them that would be the key of another
-        row: then they stand in a JSON object."""
+        """Return the record key: the parts joined by colons, or as a JSON object if one is null, because joined text
+        without the null would be the key of another row."""
         from pyspark.sql import functions as f
 
         parts = [text_column(batch, name).cast("string").alias(name) for name in self.primary_key]
@@ -169,7 +169,7 @@ class KafkaSink(OnKafka, StreamSink):
         return f.when(has_null, f.to_json(f.struct(*parts), JSON_OPTIONS)).otherwise(f.concat_ws(":", *parts))
 
     def _avro(self, batch: DataFrame) -> SparkColumn:
-        """Values as the schema registry wants them, by a schema that is registered."""
+        """Encode values as Avro in the registry's wire format, with a registered schema."""
         from pyspark.sql import functions as f
         from pyspark.sql.avro.functions import to_avro
         from pyspark.sql.types import NullType
@@ -225,13 +225,13 @@ class KafkaSink(OnKafka, StreamSink):
             "kafka.acks": "all",
             "kafka.enable.idempotence": "true",
         }
-        if self._largest < _PRODUCER_BATCH:  # a producer splits what is refused into batches that are as large again
+        if self._largest < _PRODUCER_BATCH:  # else the parts of a split batch would be too large again
             settings["kafka.batch.size"] = str(self._largest)
         return {**settings, **self._kafka.spark_options(), "includeHeaders": "true"}
 
 
 def _size(records: DataFrame) -> SparkColumn:
-    """The most bytes that a record takes, before it is packed."""
+    """Return the maximum size of a record in bytes, before compression."""
     from pyspark.sql import functions as f
 
     parts = [f.coalesce(f.octet_length(name), f.lit(0)) for name in ("value", "key") if name in records.columns]

@@ -1,4 +1,4 @@
-"""The memory of this process, as a sink for tests: `penstock.testing.memory` reads it."""
+"""A sink in the memory of this process, for tests; `penstock.testing.memory` reads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KeptBatch:
 
 
 KEPT: Final[dict[str, dict[str, KeptBatch]]] = {}
-"""Batches in the order in which they came, by the output that they belong to."""
+"""Batches in the order of arrival, by output."""
 
 
 class MemorySink(Sink):
@@ -32,7 +32,7 @@ class MemorySink(Sink):
     waives: ClassVar = {**NO_SERVICE, "a_kill_before_the_commit_loses_nothing": "rows live as long as the process"}
     inert: ClassVar = dict.fromkeys(("parallelism", "batch_size"), "rows are kept batch by batch, in one list")
     exclude_gs_op: bool = False
-    """Whether rows are kept without the column `_gs_op`."""
+    """Whether to drop the column `_gs_op`."""
 
     def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
         kept = KEPT.setdefault(ref.output, {})

@@ -1,4 +1,4 @@
-"""What every node of a pipeline can say: the fields that sources, transforms and sinks share."""
+"""The fields that all nodes of a pipeline share: sources, transforms and sinks."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from penstock.config import FlushInterval, FrozenModel, Key, Whole
 
 MOST_LABELS: Final = 20
 LONGEST_VALUE: Final = 256
-"""In bytes of UTF-8."""
+"""The maximum length of a label's value, in bytes of UTF-8."""
 _LABEL: Final = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _RESERVED: Final = frozenset({"id", "topology_node_type", "operator_type", "service_instance_id"})
@@ -27,21 +27,21 @@ Parallelism = Annotated[Whole, AfterValidator(_at_least_one), Field(json_schema_
 
 
 class TelemetryEventTime(FrozenModel):
-    """The column that says when a row happened."""
+    """The event-time column for metrics."""
 
     column: str = Field(min_length=1)
-    """Its name."""
+    """The name of the column."""
     unit: Literal["seconds", "milliseconds", "microseconds"] | None = None
-    """What it counts, if it is a whole number."""
+    """The unit, if the column is an integer."""
 
 
 class Telemetry(FrozenModel):
-    """How a node shows in metrics."""
+    """The metrics of a node."""
 
     event_time: TelemetryEventTime | None = None
-    """What tells how far behind the rows are."""
+    """The event-time column that the lag of rows is measured by."""
     labels: dict[str, str] = {}
-    """Labels of every metric of the node: up to 20, in letters, digits and `_`."""
+    """Labels of every metric of the node: up to 20; names consist of letters, digits and `_`."""
 
     @field_validator("labels")
     @classmethod
@@ -59,26 +59,26 @@ class Telemetry(FrozenModel):
 
 
 class PipelineNode(FrozenModel):
-    """Common to sources, transforms and sinks."""
+    """The base class of sources, transforms and sinks."""
 
     inert: ClassVar[Mapping[str, str]] = {"telemetry": "metrics of single nodes are not sent anywhere"}
-    """Fields that are understood, and why they change nothing here. A class that declares a field anew gives it a
-    meaning, unless it says otherwise here."""
+    """Fields that are accepted and have no effect, each with the reason. A class that declares a field again gives it
+    an effect, unless its own `inert` lists it."""
     own_labels: ClassVar[frozenset[str]] = frozenset()
-    """Labels that its metrics have anyhow, beside those of every node."""
+    """Labels that metrics of this type have in addition to those of every node."""
 
     type: str
-    """What kind of node it is."""
+    """The type of the node."""
     primary_key: Key = ()
     """The columns that identify a row, separated by commas."""
     batch_size: Whole | None = Field(None, ge=1)
-    """How many rows go together."""
+    """The number of rows that are processed together."""
     batch_flush_interval: FlushInterval | None = None
-    """How long rows are waited for: of a sink, how often batches begin. The shortest one of a query counts."""
+    """How long to wait for rows: for a sink, the interval between batches. The shortest interval of a query applies."""
     parallelism: Parallelism | None = None
-    """How many work at a time."""
+    """The number of parallel workers."""
     telemetry: Telemetry | None = None
-    """How the node shows in metrics: `{event_time: {column, unit}, labels: {…}}`."""
+    """The metrics of the node: `{event_time: {column, unit}, labels: {…}}`."""
 
     @field_validator("telemetry")
     @classmethod
@@ -91,7 +91,7 @@ class PipelineNode(FrozenModel):
 
 
 def inert_fields(node: type[PipelineNode]) -> dict[str, str]:
-    """Fields that change nothing in a kind of node, and why."""
+    """Return the fields that have no effect in a type of node, with the reasons."""
     found: dict[str, str] = {}
     for cls in reversed(node.__mro__):
         if issubclass(cls, PipelineNode):

@@ -1,4 +1,4 @@
-"""What sources and sinks that use topics of Kafka have in common."""
+"""The base class of sources and sinks that use Kafka topics."""
 
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OnKafka(Connector):
-    """Has a topic in the Kafka cluster of the project, which the runtime uses too (dead letters, offsets)."""
+    """A connector with a topic in the project's Kafka cluster, which the runtime uses too (dead letters, offsets)."""
 
     packages = KAFKA
     located_by = ("topic",)
@@ -26,7 +26,7 @@ class OnKafka(Connector):
     _cluster: Cluster | None = PrivateAttr(None)
 
     def with_cluster(self, cluster: Cluster | None) -> Self:
-        """The same connector with the cluster that holds its topic, and its schema registry."""
+        """Return the same connector with the cluster of its topic, and the schema registry."""
         found = self.model_copy()
         found._cluster = cluster
         return found

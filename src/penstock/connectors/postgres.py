@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL: written by sinks, and looked up by streams."""
+"""PostgreSQL tables as sinks, and as lookup tables for streams."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ Comparison = Annotated[Literal["=", ">", ">=", "<", "<=", "!=", "<>"], BeforeVal
 
 
 class PostgresSink(TableSink):
-    """Writes a table of PostgreSQL, which is made if it is not there.
+    """Writes a PostgreSQL table, which is created if it does not exist.
 
-    With a primary key, rows replace those of the same key, and rows marked as deletes take them out; of several rows of
-    a key in a batch the last one counts. Without one, rows are added: a log of changes, with `_gs_op`.
+    With a primary key, rows are upserted by key, and rows marked as deletes are deleted; of several rows of a key in a
+    batch, the last one is applied. Without a key, rows are appended as a changelog, with `_gs_op`.
     """
 
     type: Literal["postgres"] = "postgres"
@@ -53,15 +53,15 @@ class PostgresSink(TableSink):
 
     located_by = ("database", "schema", "table")
     table: str = Field(min_length=1)
-    """The table's name."""
+    """The name of the table."""
     schema_: str = Field("public", alias="schema", min_length=1)
-    """The schema it is in; made if it is not there."""
+    """The schema of the table. It is created if it does not exist."""
     on_conflict: Literal["update", "nothing"] = "update"
-    """What becomes of a row whose key is there: it replaces the other, or is left out, so that the first one stays."""
+    """What happens to a row whose key exists: `update` replaces the existing row, `nothing` keeps it."""
     update_where: dict[str, Comparison] = {}
-    """Conditions on a row that replaces another, as new against old: `{version: ">"}` lets only newer ones through."""
+    """Conditions for replacing a row, new value against old: `{version: ">"}` accepts only newer rows."""
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
-    """What to do with a column that the table does not have: stop, add it to the table, or leave it out."""
+    """What to do with a column that the table lacks: `fail`, add it (`evolve`), or `ignore` it."""
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -80,16 +80,16 @@ class PostgresSink(TableSink):
 
 
 class PostgresTable(PostgresAddress, Source):
-    """Reads a table of PostgreSQL, for streams that look rows up in it. Every batch sees it as it is then."""
+    """Reads a PostgreSQL table that streams look up rows in. Every batch sees its content at that time."""
 
     type: Literal["postgres"] = "postgres"
     table_only = True
     packages: ClassVar[tuple[Package, ...]] = POSTGRES
 
     table: str = Field(min_length=1)
-    """The table's name."""
+    """The name of the table."""
     schema_: str = Field("public", alias="schema", min_length=1)
-    """The schema it is in."""
+    """The schema of the table."""
 
     def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         raise PlanRefused("not-runnable-here", "a table of PostgreSQL is looked up, and no stream")
@@ -103,7 +103,7 @@ class PostgresTable(PostgresAddress, Source):
         return spark.read.format("jdbc").options(**options, ApplicationName="penstock").load()
 
     def check(self) -> None:
-        """Spark would say it with a hundred lines, and leave out the reason."""
+        """Check that the table exists, because Spark's own error takes a hundred lines and lacks the reason."""
         with self.server.connect() as db:
             if not columns_of(db, QualifiedTable(self.schema_, self.table)):
                 raise ServiceError("table-mismatch", f"{self.server} has no table {self.schema_}.{self.table}")
@@ -115,9 +115,9 @@ _ADDRESS: Final = re.compile(
 
 
 class JdbcSink(Sink):
-    """Writes a table of PostgreSQL with the settings of Kafka Connect's JDBC sink, without Kafka Connect.
+    """Writes a PostgreSQL table with the settings of Kafka Connect's JDBC sink, without Kafka Connect.
 
-    It is taken where `runtime.connect` is not configured. Other databases need Kafka Connect.
+    It is used if `runtime.connect` is not configured. Other databases require Kafka Connect.
     """
 
     type: Literal["jdbc-sink"] = "jdbc-sink"
@@ -140,37 +140,37 @@ class JdbcSink(Sink):
     url: str = Field(alias="connection.url")
     """`jdbc:postgresql://host:port/database`."""
     user: str = Field(alias="connection.user")
-    """The user."""
+    """The user name."""
     password: Secret = Field(SecretStr(""), alias="connection.password")
-    """The password; never shown again."""
+    """The password. It is never shown."""
     table: str | None = Field(None, alias="table.name.format")
-    """The table, with its schema before a dot if it is not `public`. That of the model's name if left out."""
+    """The table, with its schema before a dot if that is not `public`. Default: the name of the model."""
     insert_mode: Literal["insert", "upsert"] = Field("insert", alias="insert.mode")
-    """Whether rows are added, or replace those of the same key."""
+    """Whether rows are inserted, or upserted by key."""
     pk_mode: Literal["none", "record_key", "record_value"] = Field("none", alias="pk.mode")
-    """Where Kafka Connect finds the key. Here it is always a column."""
+    """Where Kafka Connect finds the key. Here it is always in columns."""
     pk_fields: Key = Field((), alias="pk.fields")
-    """The columns of the key; those of the model if left out."""
+    """The columns of the key. Default: the key of the model."""
     auto_create: bool = Field(False, alias="auto.create")
-    """Whether the table is made if it is not there."""
+    """Whether the table is created if it does not exist."""
     auto_evolve: bool = Field(False, alias="auto.evolve")
-    """Whether the table gets columns that it lacks."""
+    """Whether missing columns are added to the table."""
     delete_enabled: bool = Field(False, alias="delete.enabled")
-    """Whether deletes take rows out. They are passed over otherwise."""
+    """Whether deletes are applied. Otherwise they are ignored."""
     batch_size: Whole | None = Field(None, alias="batch.size")
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
     max_retries: Whole | None = Field(None, alias="max.retries")
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
     retry_backoff_ms: Whole | None = Field(None, alias="retry.backoff.ms")
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
     key_converter: str | None = Field(None, alias="key.converter")
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
     value_converter: str | None = Field(None, alias="value.converter")
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
     schemas_enable: bool | None = Field(None, alias="value.converter.schemas.enable")
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
     tasks_max: Whole | None = None
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
 
     @field_validator("url")
     @classmethod

@@ -1,4 +1,4 @@
-"""Sums, counts and their like in PostgreSQL, kept up with the rows by the database itself."""
+"""Aggregates in PostgreSQL, such as sums and counts, that triggers of the database keep up to date."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _TYPE: Final = re.compile(r'[A-Za-z_][\w ."]*(\(\s*\d+\s*(,\s*-?\d+\s*)?\)[\w ]*
 
 
 class GroupColumn(FrozenModel):
-    """A column that rows are grouped by."""
+    """A column to group rows by."""
 
     from_: str | None = Field(None, alias="from", min_length=1)
-    """The column of the rows; that of the same name if left out."""
+    """The column of the rows. Default: the one of the same name."""
     type: str | None = None
-    """Its type in PostgreSQL; that of the rows if left out."""
+    """The PostgreSQL type. Default: the type in the rows."""
 
     @field_validator("type")
     @classmethod
@@ -40,14 +40,14 @@ class GroupColumn(FrozenModel):
 
 
 class AggregateColumn(GroupColumn):
-    """A column that is made from the rows of a group."""
+    """A column that is computed from the rows of a group."""
 
     fn: Literal["sum", "count", "avg", "min", "max"]
-    """What is made of them. Of an average, the sum and the count are kept."""
+    """The aggregate function. An average is stored as a sum and a count."""
 
     @property
     def reads(self) -> bool:
-        """Whether it is made of a column, and does not just count rows."""
+        """Whether the function reads a column, rather than counting rows."""
         return self.fn != "count" or self.from_ is not None
 
     def figures(self, name: str) -> Iterator[Figure]:
@@ -62,10 +62,10 @@ class AggregateColumn(GroupColumn):
 
 
 class PostgresAggregateSink(TableSink):
-    """Writes rows to one table of PostgreSQL and keeps another one with their sums, counts and so on.
+    """Writes rows to one PostgreSQL table, and maintains their aggregates in another one.
 
-    The first has the last row of every key. Triggers count every change of it in the second, so inserts, updates and
-    deletes are all right. Both are made if they are not there.
+    The first table has the last row of every key. Triggers apply every change of it to the second one, so inserts,
+    updates and deletes are all supported. Both tables are created if they do not exist.
     """
 
     type: Literal["postgres_aggregate"] = "postgres_aggregate"
@@ -74,17 +74,17 @@ class PostgresAggregateSink(TableSink):
     )
     located_by = ("database", "schema", "landing_table", "agg_table")
     schema_: str = Field("public", alias="schema", min_length=1)
-    """The schema of both tables; made if it is not there."""
+    """The schema of both tables. It is created if it does not exist."""
     landing_table: str = Field(min_length=1)
-    """The table of the rows: the last one of every key."""
+    """The table of the rows: the last row of every key."""
     agg_table: str = Field(min_length=1)
-    """The table of the aggregates: one line for every group."""
+    """The table of the aggregates: one row per group."""
     group_by: dict[str, GroupColumn] = {}
-    """Columns that rows are grouped by. Without any there is one line, whose column `key` says `value`."""
+    """Columns to group by. Without any there is a single row, whose column `key` is `value`."""
     aggregate: dict[str, AggregateColumn] = {}
-    """Columns that are made from the rows of a group; at least one."""
+    """Columns that are computed from the rows of a group; at least one."""
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
-    """What to do with a column that the table of the rows does not have: stop, add it, or leave it out."""
+    """What to do with a column that the table of the rows lacks: `fail`, add it (`evolve`), or `ignore` it."""
 
     @field_validator("group_by", mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL that are followed: their rows first, and then every change."""
+"""Change data capture from PostgreSQL tables: a snapshot of the rows first, then every change."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _RENAME_HINT: Final = "leave it out: `columns` names those that are read"
 
 
 class PostgresCdcSource(PostgresAddress, Source):
-    """Follows a table of PostgreSQL: first the rows that it has, then every insert, update and delete, for ever.
+    """Captures the changes of a PostgreSQL table: first a snapshot of its rows, then every insert, update and delete.
 
-    It uses logical replication, with a slot and a publication that are made if they are not there. Rows have their
+    It uses logical replication, with a slot and a publication that are created if they do not exist. Rows have their
     operation in `_gs_op`: `i`, `u` or `d`.
     """
 
@@ -46,28 +46,28 @@ class PostgresCdcSource(PostgresAddress, Source):
     located_by = ("database", "schema", "table")
     own_labels: ClassVar = frozenset({"table"})
     table: str = Field(min_length=1)
-    """The table's name; with its schema before a dot, unless `schema` has it."""
+    """The name of the table, with its schema before a dot unless `schema` is set."""
     schema_: str | None = Field(None, alias="schema", min_length=1)
-    """The schema it is in; `public` if left out."""
+    """The schema of the table. Default: `public`."""
     columns: Names = ()
-    """The columns to read, separated by commas. Default: all. They must have those of the key."""
+    """The columns to read, separated by commas. Default: all. They must include those of the key."""
     as_text: Names = ()
-    """Columns that are read as text, as PostgreSQL writes it: for values that Spark has none for."""
+    """Columns to read as text, as PostgreSQL writes them: for values that Spark's type cannot represent."""
     slot_name: Annotated[str, _SLOT] | None = None
-    """The replication slot; one of its own if left out. It is made if it is not there."""
+    """The replication slot. It is created if it does not exist. Default: a slot for this pipeline only."""
     publication_name: str | None = Field(None, min_length=1, max_length=_LONGEST_NAME)
-    """The publication; one for the table if left out. It is made if it is not there."""
+    """The publication. It is created if it does not exist. Default: a publication for the table."""
     snapshot: Literal["initial", "never"] = "initial"
-    """Whether the rows come first that the table has when it begins to be followed."""
+    """Whether the existing rows of the table are read first."""
     on_truncate: Literal["stop", "skip"] = "stop"
-    """What to do when all rows are taken out by TRUNCATE, which tells of none of them: stop, or pass over it."""
+    """What to do on TRUNCATE, which removes all rows without reporting any of them: `stop`, or `skip` it."""
     auto_create_publication: bool = True
-    """Whether the publication is made if it is not there."""
+    """Whether the publication is created if it does not exist."""
     emit_update_before_row: bool = False
-    """Whether an update is two rows: the one that it replaces, as a delete (`d`), and the new one (`u`). For sinks that
-    add and subtract; the table needs `REPLICA IDENTITY FULL`."""
+    """Whether an update is two rows: the old row as a delete (`d`), and the new one (`u`). For sinks that add and
+    subtract; the table needs `REPLICA IDENTITY FULL`."""
     max_rows_per_trigger: Whole = Field(100_000, ge=1)
-    """About how many rows a batch has. Transactions are never cut, so it may have more."""
+    """The approximate number of rows per batch. Transactions are never split, so a batch may have more."""
 
     @property
     def capabilities(self) -> SourceCapabilities:
@@ -136,7 +136,7 @@ class PostgresCdcSource(PostgresAddress, Source):
 
 
 class PostgresCdcPlugin(PostgresCdcSource):
-    """The same under the name of a plugin; its fields may stand below `options`."""
+    """The same source under the name of a plugin. Its fields may also be written below `options`."""
 
     type: Literal["postgres_cdc_source"] = "postgres_cdc_source"  # type: ignore[assignment]
     by_options = True
@@ -149,21 +149,21 @@ class PostgresCdcPlugin(PostgresCdcSource):
         "rows are read in batches, as many as `max_rows_per_trigger` says",
     )
     memory_backpressure_enabled: bool = True
-    """Understood, and without effect: rows are read in batches."""
+    """Accepted, but has no effect: rows are read in batches."""
     memory_backpressure_activate_threshold: Number | None = Field(None, gt=0, le=1)
-    """The same."""
+    """Accepted, but has no effect: rows are read in batches."""
     memory_backpressure_resume_threshold: Number | None = Field(None, gt=0, le=1)
-    """The same."""
+    """Accepted, but has no effect: rows are read in batches."""
 
 
 def _own_name(table: str, of: str) -> str:
-    """A name for people to recognise, that nothing else has."""
+    """Return a name that is recognizable and unique."""
     words = re.sub("[^a-z0-9]+", "_", table.lower()).strip("_")[:40]
     return f"penstock_{words}_{hashlib.sha256(of.encode()).hexdigest()[:8]}"
 
 
 def _add_order(rows: DataFrame) -> DataFrame:
-    """The order of the server's log. The rows of the first copy have no order, and each key once."""
+    """Add the order of the server's log. The rows of the snapshot have no order, and each key only once."""
     from pyspark.sql import functions as f
 
     zero = f.lit(0).cast("bigint")

@@ -1,4 +1,4 @@
-"""The terminal."""
+"""A sink that prints to the terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS: Final = {"i": "INSERT", "u": "UPDATE", "d": "DELETE"}
 
 
 class PrintSink(Sink):
-    """Prints each row to stdout: its kind, then one JSON object, one row a line."""
+    """Prints each row to stdout: its kind and one JSON object, one line per row."""
 
     type: Literal["print"] = "print"
     delivery = "at least once: a replayed batch is printed again"
@@ -40,11 +40,11 @@ class PrintSink(Sink):
     sample_every: int | None = Field(None, ge=1)
     """Print only every Nth row of a run. Default: the setting `print_sink.sample_every`, which is 1."""
     num_records_before_stop: Whole | None = Field(None, ge=1)
-    """After how many rows the run ends, with the batch that reaches them. Default: the setting of the same name."""
+    """The number of rows after which the run ends, after its batch. Default: the setting of the same name."""
 
     _settings: Settings = PrivateAttr(Settings())
     _seen: int = PrivateAttr(0)
-    """How many rows have come, batches that are done again included."""
+    """The number of rows so far, including those of retried batches."""
 
     @property
     def capabilities(self) -> SinkCapabilities:

@@ -1,4 +1,4 @@
-"""Which connectors there are. Built-ins are loaded by name when they are first used; others come by entry point."""
+"""The registry of connectors. Built-in ones are loaded by name on first use; others come from entry points."""
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
@@ -65,7 +65,7 @@ def find_sink(type_name: str) -> type[Sink] | None:
 
 
 def source_from(config: Mapping[str, object], root: Path) -> Source:
-    """The source that a manifest describes, with its paths below `root`."""
+    """Return the source that a manifest describes, with its paths below `root`."""
     model = find_source(str(config["type"]))
     if model is None:
         raise _unavailable(config)
@@ -73,7 +73,7 @@ def source_from(config: Mapping[str, object], root: Path) -> Source:
 
 
 def sink_from(config: Mapping[str, object], root: Path) -> Sink:
-    """The sink that a manifest describes, with its paths below `root`."""
+    """Return the sink that a manifest describes, with its paths below `root`."""
     model = find_sink(str(config["type"]))
     if model is None:
         raise _unavailable(config)
@@ -81,19 +81,19 @@ def sink_from(config: Mapping[str, object], root: Path) -> Sink:
 
 
 def open_source(config: Mapping[str, object], root: Path, clusters: Clusters) -> Source:
-    """The source that a manifest describes, which knows how to reach its system."""
+    """Return the source that a manifest describes, with the settings of its system."""
     found = source_from(config, root).with_settings(clusters.settings, "")
     return found.with_cluster(clusters.source) if isinstance(found, OnKafka) else found
 
 
 def open_sink(config: Mapping[str, object], root: Path, clusters: Clusters, node: str) -> Sink:
-    """The sink that a manifest describes, which knows how to reach its system. `node` is its id."""
+    """Return the sink that a manifest describes, with the settings of its system. `node` is its id."""
     found = sink_from(config, root).with_settings(clusters.settings, node.partition(".")[2])
     return found.with_cluster(clusters.sink) if isinstance(found, OnKafka) else found
 
 
 def packages(connectors: Iterable[tuple[Role, Mapping[str, Any]]]) -> tuple[Package, ...]:
-    """What Spark needs for connectors that are written like this, beside what comes with PySpark."""
+    """Return the packages that Spark needs for these connectors in addition to those that come with PySpark."""
     found = [(_find(role, str(config["type"])), config) for role, config in connectors]
     return tuple(dict.fromkeys(p for model, config in found if model for p in model.packages_for(config)))
 

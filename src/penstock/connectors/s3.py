@@ -21,10 +21,10 @@ _FORMATS: Mapping[str, str] = {"ParquetFormat": "parquet", "JsonFormat": "json"}
 
 
 class S3Sink(Sink):
-    """Writes each batch as one directory of files, in S3 or at any path that Hadoop knows.
+    """Writes each batch as one directory of files, in S3 or at any path that Hadoop supports.
 
-    It is taken where `runtime.connect` is not configured. For `s3a://…`, Spark needs the package `hadoop-aws`: name it
-    in `runtime.spark.config`, under `spark.jars.packages`.
+    It is used if `runtime.connect` is not configured. For `s3a://…`, Spark needs the package `hadoop-aws`: name it in
+    `runtime.spark.config`, under `spark.jars.packages`.
     """
 
     type: Literal["s3-sink"] = "s3-sink"
@@ -37,31 +37,31 @@ class S3Sink(Sink):
     )
 
     path: str | None = None
-    """Where files go: a directory, `hdfs://…`, `s3a://…`. A relative one begins at the project's own directory."""
+    """Where to write files: a directory, `hdfs://…`, `s3a://…`. Relative paths start at the project's directory."""
     bucket: str | None = Field(None, alias="s3.bucket.name")
-    """The bucket, in place of a path."""
+    """The bucket, instead of a path."""
     topics_dir: str = Field("topics", alias="topics.dir")
     """The directory in the bucket."""
     region: str | None = Field(None, alias="s3.region")
     """The region of the bucket."""
     store_url: str | None = Field(None, alias="store.url")
-    """Where the store answers, if it is not that of Amazon."""
+    """The endpoint of the store, if it is not Amazon's."""
     access_key: str | None = Field(None, alias="aws.access.key.id")
-    """The key to the bucket; that of the machine if left out."""
+    """The access key of the bucket. Default: the credentials of the machine."""
     secret_key: Secret | None = Field(None, alias="aws.secret.access.key")
-    """The secret that goes with the key; never shown again."""
+    """The secret of the access key. It is never shown."""
     format_class: str = Field("io.confluent.connect.s3.format.json.JsonFormat", alias="format.class")
-    """What files hold: a class whose name ends with `ParquetFormat` or `JsonFormat`."""
+    """The file format: a class whose name ends with `ParquetFormat` or `JsonFormat`."""
     flush_size: Whole | None = Field(None, alias="flush.size")
-    """Rows per file. It changes nothing here: a batch is a directory."""
+    """Rows per file. Accepted, but has no effect: a batch is a directory."""
     storage_class: str | None = Field(None, alias="storage.class")
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
     key_converter: str | None = Field(None, alias="key.converter")
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
     value_converter: str | None = Field(None, alias="value.converter")
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
     tasks_max: Whole | None = None
-    """It changes nothing here."""
+    """Accepted, but has no effect: it belongs to Kafka Connect."""
 
     @model_validator(mode="after")
     def _check_target(self) -> Self:

@@ -1,4 +1,4 @@
-"""What sinks that write tables of PostgreSQL have in common."""
+"""The base class of sinks that write PostgreSQL tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TableSink(Login, Sink):
-    """Writes to the server of the settings, or to one of its own."""
+    """Writes to the server of the settings, or to a server of its own."""
 
     own_labels: ClassVar = frozenset({"table"})
     inert: ClassVar[Mapping[str, str]] = {
@@ -33,16 +33,16 @@ class TableSink(Login, Sink):
     }
 
     parallelism: Parallelism | None = None
-    """How many tasks work on a batch and copy its rows at a time at most. Default: one for each part of it."""
+    """The maximum number of tasks that process and copy a batch. Default: one for each partition of the batch."""
     deduplicate: bool = True
-    """Whether only the last row of a key in a batch is written. It changes nothing here."""
+    """Accepted, but has no effect: only the last row of a key in a batch is ever written."""
     _server: PostgresServer = PrivateAttr(PostgresServer())
     _flush_interval_ms: int | None = PrivateAttr(None)
 
     @property
     @abstractmethod
     def _writer(self) -> TableWriter:
-        """Who brings rows into the table."""
+        """The writer for the table."""
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -54,7 +54,7 @@ class TableSink(Login, Sink):
         return found
 
     def with_server(self, server: PostgresServer) -> Self:
-        """The same sink at this server, unless it names another."""
+        """Return the same sink with this server, unless it has one of its own."""
         found = self.model_copy()
         found._server = self.override_server(server)
         return found

@@ -1,6 +1,6 @@
 """Embedded topics: a topic is a directory, so a project runs with nothing but Python and Java.
 
-People drop JSON Lines, CSV or Parquet files into it; models write Parquet.
+Users put JSON Lines, CSV or Parquet files into it; models write Parquet.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class TopicSource(TopicFields, RecordSource):
     own_labels: ClassVar = frozenset({"topic"})
     on_this_machine = True
     columns: tuple[TopicColumn, ...] = ()
-    """The columns of a row; found in the files when left out."""
+    """The columns of a row. Default: inferred from the files."""
     formats: tuple[Literal["json", "csv", "parquet"], ...] = ("json", "csv", "parquet")
-    """The kinds of files to look for."""
+    """The file formats to look for."""
     operation: bool = False
-    """Whether rows may have the column `_gs_op`, which tells deletes, whatever the files are found to have."""
+    """Whether rows may have the column `_gs_op`, which marks deletes, even if no file has it yet."""
 
     @property
     def capabilities(self) -> SourceCapabilities:
@@ -80,11 +80,11 @@ class TopicSource(TopicFields, RecordSource):
 
     @property
     def _has_records(self) -> bool:
-        """Lines of text that people put there are records; what models write is Parquet, and whole."""
+        """Whether rows are decoded from lines of text, which are records. Models write Parquet, which is complete."""
         return not TEXT_FORMATS.isdisjoint(self.formats)
 
     def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
-        """The stream, in the order of files, as they came, and of rows in a file."""
+        """Return the stream, in the order in which files arrived, and of rows in a file."""
         self._make_directory()
         found, order = self._columns(spark, request), _order() if request.ordered else None
         return self._union_tables(
@@ -135,7 +135,7 @@ class TopicSource(TopicFields, RecordSource):
         return self._union_tables(tables) if tables else None
 
     def decode_records(self, records: DataFrame, request: ReadRequest) -> DataFrame:
-        """Dead letters hold lines of JSON or CSV as they were, or rows as JSON."""
+        """Decode dead letters, which hold the original lines of JSON or CSV, or rows as JSON."""
         form = FORMATS["csv" if "csv" in self.formats else "json"]
         columns = self._columns_in(FORMATS["json"], self._columns(records.sparkSession, request))
         return decode_dead_letters(records, form, columns)
@@ -162,7 +162,7 @@ class TopicSource(TopicFields, RecordSource):
         return rows if self._has_records else rows.drop(ERROR)
 
     def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
-        """Models write Parquet, which pyarrow reads as well as Spark and much sooner."""
+        """Return the first rows of Parquet files, which pyarrow reads as well as Spark and much sooner."""
         if self.formats != ("parquet",):
             return None
         return parquet.first_rows(files_under(self.path(), FORMATS["parquet"]), limit)
@@ -179,7 +179,7 @@ class TopicSource(TopicFields, RecordSource):
             raise ServiceError("not-writable", f"{existing} cannot be written, and {self.path()} is to be below it")
 
     def _file(self) -> SparkColumn:
-        """A file of the topic, by its name below the topic's."""
+        """Return the file of a row, as a path that begins with the name of the topic."""
         from pyspark.sql import functions as f
 
         return f.regexp_replace(
@@ -205,7 +205,7 @@ class TopicSource(TopicFields, RecordSource):
         )
 
     def _columns_in(self, form: Format, columns: StructType) -> StructType:
-        """The columns to look for in files of a format. Files of CSV have no operation unless it is declared."""
+        """Return the columns to look for in files of a format. CSV files have no operation unless it is declared."""
         from pyspark.sql.types import StringType, StructField, StructType
 
         if not self.operation or form.name == "csv" or OP in columns.names:
@@ -216,7 +216,7 @@ class TopicSource(TopicFields, RecordSource):
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=self.operation), tables)
 
     def _infer_columns(self, spark: SparkSession, form: Format) -> StructType:
-        """The columns of the files of one format."""
+        """Infer the columns of the files of one format."""
         if form.name not in TEXT_FORMATS:
             return _table(spark, self.path(), form, None).schema
         options = {"recursiveFileLookup": "true", "pathGlobFilter": form.glob, **form.read_options}
@@ -237,7 +237,7 @@ class TopicSource(TopicFields, RecordSource):
 
 
 def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
-    """The columns of `ORDER`, by what Spark knows of files, and the place of a row in its file if it is known."""
+    """Return the columns of `ORDER`, from Spark's file metadata, and the position of a row in its file if known."""
     from pyspark.sql import functions as f
 
     came = f.unix_micros(f.col("_metadata.file_modification_time"))

@@ -13,7 +13,7 @@ class TopicFields(FrozenModel):
     topic: TopicName
     """The topic's name: letters, digits, `.`, `_` and `-`."""
     directory: Path | None = None
-    """Where its files are; `.penstock/topics/<topic>` when left out."""
+    """The directory of its files. Default: `.penstock/topics/<topic>`."""
 
     def path(self) -> Path:
         return self.directory or TOPICS / self.topic

@@ -1,4 +1,4 @@
-"""An HTTP endpoint that takes rows as JSON."""
+"""HTTP endpoints as a sink for rows as JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SECRET: Final = TextPattern(
     "the name of a secret has letters (a to z, in either case) and digits, and single `_` between them",
 )
 _TELLING: Final = 8
-"""A header that says at least so much may be a secret, and is covered where a message would show it."""
+"""The minimum length of a header's value that may be a secret, and is masked in messages."""
 _OURS: Final = frozenset({"content-length", "transfer-encoding", "connection", "idempotency-key"})
 
 
@@ -49,28 +49,28 @@ class WebhookSink(Sink):
         "a_batch_of_the_same_number_from_other_input_is_refused": "it keeps no ledger",
     }
     url: str
-    """Where requests go, by POST: an address with `http` or `https`."""
+    """The URL that requests are sent to by POST: `http` or `https`."""
     headers: dict[str, str] = Field({}, repr=False)
-    """Headers of every request. `Content-Type` is `application/json` unless it is said here."""
+    """Headers of every request. `Content-Type` is `application/json` unless it is set here."""
     secret_name: Annotated[str, _SECRET] | None = None
-    """A secret header: its name is in the variable `PENSTOCK__HTTP_SECRET_HEADER__<NAME>`, what it says in
+    """A secret header: its name is in the variable `PENSTOCK__HTTP_SECRET_HEADER__<NAME>`, its value in
     `PENSTOCK__HTTP_SECRET_VALUE__<NAME>`."""
     one_row_per_request: bool = False
-    """Whether a request is one row, as an object, and not a list of rows."""
+    """Whether a request has one row, as an object, instead of a list of rows."""
     payload_version: Literal[0, 1] = 0
-    """How a row looks: 0 is its columns and `_gs_op`, 1 is `{"metadata": {"op": …}, "data": {…}}`."""
+    """The format of a row: 0 is its columns and `_gs_op`, 1 is `{"metadata": {"op": …}, "data": {…}}`."""
     skip_on_error: bool = False
-    """Whether rows are passed over that the endpoint answers with an error to. The same as `on_error: skip`."""
+    """Whether to skip rows that the endpoint answers with an error. The same as `on_error: skip`."""
     on_error: OnError = "stop"
-    """What becomes of rows that the endpoint refuses: `stop` the query, `skip` them, or keep them as dead letters."""
+    """What to do with rows that the endpoint rejects: `stop` the query, `skip` them, or store them (`dead_letter`)."""
     batch_size: Whole | None = Field(None, ge=1)
-    """The most rows of a request. Default: the setting `external_http_handler.trigger_max_count`, which is 2000."""
+    """The most rows per request. Default: the setting `external_http_handler.trigger_max_count`, which is 2000."""
     parallelism: Parallelism | None = None
-    """How many workers send. Default: as many as the rows come in parts, or as Spark shuffles by `primary_key`."""
+    """The number of sending tasks. Default: the batch's partitions; with `primary_key`, Spark's shuffle partitions."""
     timeout: Duration | None = Field(None, ge=1)
-    """How long an answer is waited for. Default: the setting `external_http_handler.operator_timeout_sec`, 300 s."""
+    """The timeout of an answer. Default: the setting `external_http_handler.operator_timeout_sec`, 300 s."""
     retry_for: Duration = 60_000
-    """How long a request is tried again. After that `run` begins the batch again, and `run --once` fails."""
+    """How long a request is retried. Afterwards `run` retries the batch, and `run --once` fails."""
     _settings: Settings = PrivateAttr(Settings())
 
     @field_validator("url")
@@ -147,7 +147,7 @@ class WebhookSink(Sink):
             results.unpersist()
 
     def _rows(self, batch: DataFrame) -> DataFrame:
-        """Rows as JSON, made by Spark, with what tells their keys apart."""
+        """Return rows as JSON, encoded by Spark, with a hash of their keys."""
         from pyspark.sql import functions as f
 
         from penstock.clients.http.sender import KEY, ROW
@@ -189,7 +189,7 @@ class WebhookSink(Sink):
         )
 
     def _filled_secret(self) -> dict[str, str]:
-        """The secret header, by its name."""
+        """Return the secret header as a dictionary; empty if none is configured."""
         if self.secret_name is None:
             return {}
         for remark in self.remarks(self._settings):
@@ -200,7 +200,7 @@ class WebhookSink(Sink):
         return {header: value}
 
     def _secret(self, settings: Settings) -> tuple[str | None, str | None]:
-        """The name of the header and what it says, without the end of the line that files of secrets have."""
+        """Return name and value of the secret header, without the line break that files of secrets end with."""
         name = (self.secret_name or "").lower()
         header, value = settings.http_secret_header.get(name, ""), settings.http_secret_value.get(name)
         return header.strip() or None, None if value is None else value.get_secret_value().strip() or None
@@ -212,14 +212,14 @@ class WebhookSink(Sink):
 
 
 def _wrong_name(name: str) -> str | None:
-    """Why a header of this name cannot be sent."""
+    """Return why a header of this name cannot be sent."""
     if not _TOKEN.fullmatch(name):
         return f"the header `{name}` cannot be sent"
     return f"the header `{name}` is not yours to say" if name.lower() in _OURS else None
 
 
 def _wrong_value(name: str, value: str) -> str | None:
-    """Why a header cannot say this; the value may be a secret."""
+    """Return why a header cannot have this value; the value may be a secret."""
     return None if _fits(value) and not re.search(r"[\r\n\0]", value) else f"the header `{name}` cannot be sent"
 
 
@@ -232,7 +232,7 @@ def _fits(value: str) -> bool:
 
 
 def _sum_results(results: list[Row], endpoint: Endpoint, ref: BatchRef) -> WriteResult:
-    """What became of a batch. The first failure is raised."""
+    """Sum the results of a batch. The first failure is raised."""
     for result in results:
         if result["failure"] is not None:
             failure: dict[str, Any] = json.loads(result["failure"])

@@ -1,1 +1,1 @@
-"""Services for people who have none at hand: real ones, started on this machine as processes of their own."""
+"""Services for development: real ones, started on this machine as separate processes."""

@@ -12,7 +12,7 @@ DATABASE: Final = "default"
 
 
 def up(home: Path, port: int | None = None) -> RunningService:
-    """Start the engine on the data below `home`. One process has it at a time."""
+    """Start the engine on the data below `home`, which only one process can use at a time."""
     require("chdb", extra="dev-clickhouse")
     port = own_port(home, port)
     command: list[str | Path] = [sys.executable, "-m", "penstock.dev.clickhouse_server", str(port), home / "data"]

@@ -1,6 +1,6 @@
-"""ClickHouse's engine behind as much of its HTTP interface as its clients use. A process of its own: PORT DIRECTORY.
+"""ClickHouse's engine behind the parts of its HTTP interface that clients use. It runs as a process: PORT DIRECTORY.
 
-It is the engine itself, and not its server: one statement at a time, one user, nothing replicated.
+It is the engine without the server: one statement at a time, one user, no replication.
 """
 
 import base64
@@ -48,7 +48,7 @@ _CODECS: Final = {"gzip": "gzip", "zstd": "zstd", "lz4": "lz4", "br": "brotli"}
 
 
 class Engine:
-    """One session of the engine, for one statement at a time."""
+    """A session of the engine, which runs one statement at a time."""
 
     def __init__(self, directory: str) -> None:
         from chdb.session import Session
@@ -73,7 +73,7 @@ class Engine:
                     self._forget(name)
 
     def _insert(self, sql: str, form: str, data: bytes) -> dict[str, str]:
-        """By way of a file: rows that are handed over directly get lost in silence where a constraint forbids one."""
+        """Insert rows from a file: if a constraint rejects one, directly passed rows are lost without an error."""
         with tempfile.NamedTemporaryFile() as file:
             file.write(data)
             file.flush()
@@ -81,7 +81,7 @@ class Engine:
             return {"written_rows": str(done.rows_written())}
 
     def _forget(self, setting: str) -> None:
-        with suppress(RuntimeError):  # there is no such setting, which was said already
+        with suppress(RuntimeError):  # there is no such setting, which was reported before
             self._session.query(f"SET {_name(setting)} = DEFAULT")
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
         said = dict(parse_qsl(address.query, keep_blank_values=True))
         try:
             body = self._body()
-        except EOFError:  # its client has let go: what has come of an INSERT is not what was to be inserted
+        except EOFError:  # the client has disconnected: the part of an INSERT that has arrived is not the whole
             self.close_connection = True
             return
         if address.path == "/ping" or not (said.get("query") or body):

@@ -1,4 +1,4 @@
-"""A worker of Kafka Connect with a sink into databases: Debezium's JDBC connector."""
+"""A Kafka Connect worker with a sink connector for databases: Debezium's JDBC connector."""
 
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ PLUGINS: Final = (Package("io.debezium", "debezium-connector-jdbc", "3.6.0.Final
 
 
 def up(home: Path, bootstrap_servers: str) -> RunningService:
-    """Start a worker on a Kafka that runs. Connectors and their offsets are kept in topics there."""
+    """Start a worker that uses a running Kafka. Connectors and their offsets are stored in topics there."""
     home.mkdir(parents=True, exist_ok=True)
     port = own_port(home)
     properties = home / "connect.properties"

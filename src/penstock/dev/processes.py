@@ -1,4 +1,4 @@
-"""Processes that go on when the command ends, known by a note beside their data."""
+"""Processes that outlive the command, recorded in a note next to their data."""
 
 import json
 import os
@@ -19,24 +19,24 @@ from penstock.errors import ServiceError
 
 NOTE: Final = "service.json"
 PORT: Final = "port"
-"""The file that keeps the port of a service, also while it does not run."""
+"""The file with the port of a service, which is kept while the service does not run."""
 _STOP_SECS: Final = 20
 _PORTS: Final = range(20_000, 32_768)
 _GIVEN: Final[set[int]] = set()
-"""Ports that this process has found for services."""
+"""Ports that this process has assigned to services."""
 _CHILDREN: Final[dict[int, subprocess.Popen[bytes]]] = {}
-"""Those this process started and has not seen end."""
+"""Processes that this process started and has not seen end."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """A service that runs: its process, when that began, and what clients need to know."""
+    """A running service: its process, its start time, and what clients need to know."""
 
     pid: int
     born: str
     about: Mapping[str, Any]
     ends_by: int = signal.SIGTERM
-    """The signal that ends it in order."""
+    """The signal for a clean shutdown."""
 
 
 def start(
@@ -51,7 +51,7 @@ def start(
     cwd: Path | None = None,
     ends_by: int = signal.SIGTERM,
 ) -> RunningService:
-    """Start a process in a session of its own, note it, and wait until it answers. Its output goes to a log."""
+    """Start a process in a session of its own, record it, and wait until it is ready. Its output goes to a log."""
     home.mkdir(parents=True, exist_ok=True)
     log = home / "log.txt"
     with log.open("ab") as sink:
@@ -80,7 +80,7 @@ def start(
 
 
 def find(home: Path) -> RunningService | None:
-    """The service whose data is here, if it runs."""
+    """Return the service with data in this directory; None if it does not run."""
     try:
         note = json.loads((home / NOTE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -90,7 +90,7 @@ def find(home: Path) -> RunningService | None:
 
 
 def stop(home: Path) -> bool:
-    """End the service whose data is here; whether there was one. It gets time to end in order."""
+    """Stop the service with data in this directory. Returns whether it ran. It gets time for a clean shutdown."""
     running = find(home)
     if running is not None:
         for sign in (running.ends_by, signal.SIGKILL):
@@ -115,7 +115,7 @@ def _wait_for_end(running: RunningService) -> bool:
 
 
 def _start_time(pid: int) -> str:
-    """When a process began; empty if there is none, or none that still works. A number may be given again."""
+    """Return the start time of a process, because a pid may be reused; empty for a missing process or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
@@ -136,10 +136,10 @@ def _last_line(log: Path) -> str:
 
 
 def free_port() -> int:
-    """A port for a service that is about to start, and no other.
+    """Return a port for a service that is about to start, and assign it to no other.
 
-    It is none of those that the system gives to whoever asks for any: somebody would get it before the service has it,
-    or while it is away.
+    It is outside the range from which the system assigns ports to any program: one could get it before the service has
+    it, or while the service is stopped.
     """
     for port in random.SystemRandom().sample(_PORTS, 100):
         if port not in _GIVEN:
@@ -151,9 +151,9 @@ def free_port() -> int:
 
 
 def own_port(home: Path, wanted: int | None = None) -> int:
-    """The port of the service whose data is here: the one that is `wanted`, else the one that it had before.
+    """Return the port of the service with data in this directory: `wanted`, else the port that it had before.
 
-    It gets another one only if somebody else has that meanwhile.
+    It gets another port only if another program uses that one meanwhile.
     """
     note = home / PORT
     port = wanted or _noted_port(note) or free_port()
@@ -166,7 +166,7 @@ def _noted_port(note: Path) -> int | None:
     try:
         port = int(note.read_text(encoding="utf-8"))
         with socket.socket() as free:
-            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of before may still be closing
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # earlier connections may still be closing
             free.bind(("127.0.0.1", port))
     except (OSError, ValueError, OverflowError):
         return None
@@ -174,14 +174,14 @@ def _noted_port(note: Path) -> int | None:
 
 
 def answers(port: int) -> bool:
-    """Whether somebody listens on a port of this machine."""
+    """Whether a program listens on a port of this machine."""
     with socket.socket() as asking:
         asking.settimeout(1)
         return asking.connect_ex(("127.0.0.1", port)) == 0
 
 
 def responds(url: str) -> bool:
-    """Whether an address is answered in order."""
+    """Whether a URL is answered without an error."""
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
             return bool(answer.status < 400)

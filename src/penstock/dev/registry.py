@@ -1,4 +1,4 @@
-"""A schema registry with the interface of Confluent's: Apicurio, in memory, one process."""
+"""A schema registry with Confluent's interface: Apicurio, in memory, as a single process."""
 
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ _API: Final = "/apis/ccompat/v7"
 
 
 def up(home: Path) -> RunningService:
-    """Start a registry. What it holds is gone when it ends."""
+    """Start a registry. Its content is lost when it ends."""
     port = own_port(home)
     (runner,) = unpack_archive(PACKAGE).glob("*-runner.jar")
     command: list[str | Path] = [

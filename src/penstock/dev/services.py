@@ -1,4 +1,4 @@
-"""The services of `penstock dev`: which there are, in which order they start, and what they tell."""
+"""The services of `penstock dev`: their names, their order of start, and their connection settings."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -41,16 +41,16 @@ SERVICES: Final[Mapping[str, Begin]] = {
     "postgres": _postgres,
     "clickhouse": _clickhouse,
 }
-"""In the order in which they start."""
+"""The services in the order in which they start."""
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {"connect": ("kafka",)}
 
 
 def up(
     home: Path, names: Iterable[str], began: Callable[[str], None], *, auto_create_topics: bool = True
 ) -> dict[str, RunningService]:
-    """Start the services that do not run yet, and those that they need. `began` hears of each before it starts.
+    """Start the services that do not run yet, and those that they need. `began` gets each name before the start.
 
-    With `auto_create_topics`, Kafka makes topics when somebody first writes to them.
+    With `auto_create_topics`, Kafka creates topics on the first write to them.
     """
     wanted = {need for name in names for need in (name, *NEEDS.get(name, ()))}
     running: dict[str, RunningService] = {}
@@ -66,7 +66,7 @@ def up(
 
 
 def down(home: Path, names: Iterable[str]) -> list[str]:
-    """End the services that run, those that need others first."""
+    """Stop the services that run, in reverse order of start. Returns their names."""
     return [name for name in reversed(list(SERVICES)) if name in set(names) and stop(home / name)]
 
 
@@ -75,5 +75,5 @@ def status(home: Path) -> dict[str, RunningService]:
 
 
 def report(running: Mapping[str, RunningService]) -> dict[str, Any]:
-    """What clients need to know, by service."""
+    """Return what clients need to know, by service."""
     return {name: dict(service.about) for name, service in running.items()}

@@ -1,4 +1,4 @@
-"""The environment variables by which documents reach the services of `penstock dev`."""
+"""The environment variables through which projects and pipelines find the services of `penstock dev`."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,7 +21,7 @@ PROJECT: Final[Mapping[str, Mapping[str, str]]] = {
         "CLICKHOUSE_DATABASE": "database",
     },
 }
-"""Names that a project can refer to as `${NAME}`, and what stands for them, by service."""
+"""Variables that a project can refer to as `${NAME}`, and the service's fields for their values, by service."""
 
 _BOTH: Final = ("SOURCE", "SINK")
 PIPELINE: Final[Mapping[str, Mapping[str, str]]] = {
@@ -40,11 +40,11 @@ PIPELINE: Final[Mapping[str, Mapping[str, str]]] = {
         for name in ("url", "user", "password", "database")
     },
 }
-"""Settings of pipelines, which take them from there by themselves."""
+"""Settings of pipelines, which read these variables without a reference."""
 
 
 def variables(names: Mapping[str, Mapping[str, str]], report: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The variables of the services that run, by name."""
+    """Return the variables of the running services, by name."""
     return {
         variable: str(report[service][field])
         for service, fields in names.items()

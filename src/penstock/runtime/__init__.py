@@ -1,1 +1,1 @@
-"""Spark: sessions, queries, and what becomes of them. pyspark is imported here, and in `testing`, at module level."""
+"""Runs queries in Spark. Only here and in `testing` is pyspark imported at module level."""

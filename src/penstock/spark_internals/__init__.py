@@ -1,18 +1,18 @@
 """What Penstock uses of Spark beyond its public interface: py4j, Scala objects, private attributes of PySpark.
 
-The place to mend when Spark changes. No other room names any of it; `tests/repo/test_spark_internals.py` sees to that.
-Written for Spark 4.2.
+This package has to be adapted when Spark changes. No other room uses these parts, which
+`tests/repo/test_spark_internals.py` enforces. Written for Spark 4.2.
 
-| module | what it reaches |
+| module | what it uses |
 |---|---|
 | `jvm` | the process of the JVM, the running `SparkContext`, the classes of both |
 | `java_code` | compiled classes on the class path of the JVM, Janino |
-| `expressions` | columns that only Java can make |
+| `expressions` | columns that only Java can create |
 | `frames` | a DataFrame's plan, its schema as Spark writes it, its cached rows |
-| `plan_metrics` | what the nodes of a plan have counted |
+| `plan_metrics` | the counts of a plan's nodes |
 | `running_query` | a streaming query: its end, its readers, its progress |
 | `task_progress` | what running tasks have read |
-| `hadoop_files` | files of any file system that Hadoop knows |
+| `hadoop_files` | files of any file system that Hadoop supports |
 | `errors` | errors of py4j and their causes in Java |
 
 Only `errors` loads pyspark when it is imported: `validate` must not.

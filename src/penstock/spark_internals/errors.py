@@ -1,4 +1,4 @@
-"""What a call into Spark can raise, and the causes that it has in Java."""
+"""The errors that a call into Spark can raise, and their causes in Java."""
 
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
@@ -8,9 +8,9 @@ from pyspark.errors import PySparkException
 
 SparkError: TypeAlias = PySparkException | Py4JError
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
-"""What a call into Spark can raise. Errors that PySpark has no class for arrive as those of py4j."""
+"""The errors that a call into Spark can raise. Errors that PySpark has no class for arrive as those of py4j."""
 UNNAMED_ERRORS: Final = Py4JJavaError
-"""Errors of Java that PySpark has no class for."""
+"""Java errors that PySpark has no class for."""
 
 
 def is_connection_error(error: BaseException) -> bool:
@@ -19,7 +19,7 @@ def is_connection_error(error: BaseException) -> bool:
 
 
 def java_causes(error: SparkError) -> Iterator[str]:
-    """The messages of an error in Java and of its causes, outermost first. The JVM must still run."""
+    """Yield the messages of a Java error and of its causes, outermost first. The JVM must still run."""
     origin: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     while origin is not None:
         yield str(origin.getMessage() or origin.toString())
@@ -27,7 +27,7 @@ def java_causes(error: SparkError) -> Iterator[str]:
 
 
 def stream_causes(error: SparkError) -> Iterator[str]:
-    """The causes of an error that ended a stream, of which PySpark keeps texts only."""
+    """Yield the causes of an error that ended a stream, of which PySpark keeps texts only."""
     cause: Any = getattr(error, "_cause", None)
     while cause is not None:
         yield str(cause._desc)

@@ -1,4 +1,4 @@
-"""Expressions that Spark has, or that Java of ours makes, but that PySpark has no function for."""
+"""Expressions of Spark, or of our own Java, for which PySpark has no function."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 JavaStruct: TypeAlias = Any
-"""A `StructType` of Spark's own, to be handed to `java_column`."""
+"""Spark's own `StructType`, as an argument of `java_column`."""
 
 
 def try_column(column: Column) -> Column:
-    """The column, or null where it cannot be computed: what Spark's `try_…` functions do, for any expression."""
+    """Return the column, or null where it cannot be computed: like Spark's `try_…` functions, for any expression."""
     from pyspark.sql import Column
 
     utils = java_class("org.apache.spark.sql.classic.ExpressionUtils")
@@ -24,7 +24,7 @@ def try_column(column: Column) -> Column:
 
 
 def java_column(name: str, method: str, column: Column, *arguments: Any) -> Column:
-    """What a static method of a class gives for a column and other arguments."""
+    """Call a static Java method that returns a column, with a column and other arguments."""
     from pyspark.sql import Column
 
     java: Any = column._jc
@@ -32,6 +32,6 @@ def java_column(name: str, method: str, column: Column, *arguments: Any) -> Colu
 
 
 def java_struct(schema: str) -> JavaStruct:
-    """The type of a struct, given as DDL."""
+    """Return the Java type of a struct, given as DDL."""
     struct = java_class("org.apache.spark.sql.types.StructType")
     return struct.fromDDL(schema) if schema else struct()

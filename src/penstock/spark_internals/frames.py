@@ -1,4 +1,4 @@
-"""What a DataFrame knows of itself that PySpark does not show."""
+"""Properties of DataFrames that PySpark does not expose."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def schema_text(frame: DataFrame) -> str:
-    """The types of all columns as Spark's catalog writes them. One call, however many columns there are."""
+    """Return the types of all columns as Spark's catalog writes them, in one call."""
     java: Any = frame._jdf
     return str(java.schema().catalogString())
 
 
 def release_checkpoint(frame: DataFrame) -> None:
-    """Free the rows of a frame that `localCheckpoint` gave. PySpark would leave that to garbage collection."""
+    """Free the rows of a frame that `localCheckpoint` returned. PySpark would leave that to garbage collection."""
     java: Any = frame._jdf
     java.queryExecution().logical().rdd().unpersist(False)
 
 
 def infer_json_schema(texts: DataFrame, reader: DataFrameReader) -> StructType:
-    """The schema that a reader finds in JSON objects, the only column of a frame.
+    """Infer the schema of JSON objects, the only column of a frame, with a reader.
 
     PySpark's `reader.json` takes an RDD of them instead, whose rows pass through Python.
     """
@@ -40,7 +40,7 @@ def infer_json_schema(texts: DataFrame, reader: DataFrameReader) -> StructType:
 
 
 def python_calls(rows: DataFrame) -> Iterator[tuple[str, list[DataType]]]:
-    """The functions of Python that a query calls, each with the types that Spark found for its arguments."""
+    """Yield the Python functions that a query calls, each with the types of its arguments as found by Spark."""
     from pyspark.sql.types import DataType
 
     java: Any = rows._jdf

@@ -1,4 +1,4 @@
-"""Files of any file system that Hadoop knows: a local one, HDFS, an object store."""
+"""Files of any file system that Hadoop supports: a local one, HDFS, an object store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class HadoopFiles:
-    """Hadoop's file systems with the settings of a session and these `settings` on top."""
+    """Hadoop's file systems, with the settings of a session overridden by `settings`."""
 
     def __init__(self, session: SparkSession, settings: Mapping[str, str]) -> None:
         context = session.sparkContext
@@ -24,7 +24,7 @@ class HadoopFiles:
             self._conf.set(key, value)
 
     def text(self, path: str) -> str | None:
-        """What a file holds, if it is there."""
+        """Return the content of a file; None if it does not exist."""
         files, place = self._at(path)
         if not files.exists(place):
             return None

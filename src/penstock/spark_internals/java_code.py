@@ -1,4 +1,4 @@
-"""Classes of ours in the JVM: compiled by the Janino that comes with Spark, and put on its class path."""
+"""Our own classes in the JVM: compiled by the Janino that comes with Spark, and added to its class path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def compile_java(context: SparkContext, sources: Mapping[str, str]) -> dict[str, bytes]:
-    """The class files of Java texts, which may use each other, by path. Texts are given by the names of their files."""
+    """Compile Java sources, given by file name, which may use each other. Returns the class files by path."""
     resource = "org.codehaus.commons.compiler.util.resource"
     gateway: Any = context._gateway
     units = gateway.new_array(java_class(f"{resource}.Resource", context), len(sources))
@@ -30,26 +30,26 @@ def compile_java(context: SparkContext, sources: Mapping[str, str]) -> dict[str,
 
 
 def has_resource(context: SparkContext, path: str) -> bool:
-    """Whether the class path of the driver has a file."""
+    """Whether a file is on the class path of the driver."""
     return _class_loader(context).getResource(path) is not None
 
 
 def add_library(context: SparkContext, library: Path) -> None:
-    """Put a jar on the class path of the driver and of all executors."""
+    """Add a jar to the class path of the driver and of all executors."""
     _class_loader(context).addURL(java_class("java.io.File", context)(str(library)).toURI().toURL())
     java: Any = context._jsc
     java.addJar(str(library))
 
 
 def has_function(session: SparkSession, function: str) -> bool:
-    """Whether a session knows a temporary function."""
+    """Whether a session has a temporary function."""
     identifier = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier", session.sparkContext)(function)
     java: Any = session._jsparkSession
     return bool(java.sessionState().catalog().isTemporaryFunction(identifier))
 
 
 def register_functions(session: SparkSession, name: str) -> None:
-    """Have a class register its functions with a session."""
+    """Call a class to register its functions with a session."""
     java_class(name, session.sparkContext).register(session._jsparkSession)
 
 

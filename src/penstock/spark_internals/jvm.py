@@ -1,4 +1,4 @@
-"""The JVM of this process: its start, its process, the context that runs in it, and classes by their names."""
+"""The JVM of this process: its start, its process, its Spark context, and access to its classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JvmProcess: TypeAlias = "subprocess.Popen[bytes]"
 
 
 class Jvm:
-    """A JVM that was started for Spark, with no context in it yet."""
+    """A JVM that was started for Spark, without a context yet."""
 
     def __init__(self, gateway: Any) -> None:
         self._gateway = gateway
@@ -31,14 +31,14 @@ class Jvm:
 
 
 def launch_jvm(conf: SparkConf, process_settings: MutableMapping[str, Any]) -> Jvm:
-    """Start a JVM. PySpark adds its own to the settings of the process, which are those of `Popen`."""
+    """Start a JVM. `process_settings` are arguments of `Popen`, to which PySpark adds its own."""
     from pyspark.java_gateway import launch_gateway
 
     return Jvm(launch_gateway(conf, process_settings))  # type: ignore[no-untyped-call]
 
 
 def jvm_process() -> JvmProcess | None:
-    """The process of the JVM; None if there is none."""
+    """Return the process of the JVM; None if there is none."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
@@ -61,14 +61,14 @@ def silence_accumulators(context: SparkContext) -> None:
 
 
 def running_context() -> SparkContext | None:
-    """The context of this process, if one runs."""
+    """Return the context of this process; None if none runs."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context
 
 
 def active_context() -> SparkContext:
-    """The context of this process, which must be running."""
+    """Return the context of this process, which must be running."""
     context = running_context()
     assert context is not None
     return context
@@ -81,23 +81,22 @@ def is_local(context: SparkContext) -> bool:
 
 
 def java_class(name: str, context: SparkContext | None = None) -> Any:
-    """A class of the JVM. By its whole name, because py4j would ask the JVM for each part of it."""
+    """Return a class of the JVM, by its full name: py4j would otherwise ask the JVM for each part of it."""
     jvm: Any = (context or active_context())._jvm
     return getattr(jvm, name)
 
 
 def scala_object(name: str) -> Any:
-    """The single instance of a Scala `object`."""
+    """Return the single instance of a Scala `object`."""
     return getattr(java_class(f"{name}$"), "MODULE$")
 
 
 def scala_items(sequence: Any) -> list[Any]:
-    """A sequence of Scala as a list."""
     return [sequence.apply(place) for place in range(sequence.size())]
 
 
 def spark_home() -> Path:
-    """Where the Spark is that PySpark starts."""
+    """Return the directory of the Spark that PySpark starts."""
     from pyspark.find_spark_home import _find_spark_home
 
     return Path(_find_spark_home())

@@ -1,6 +1,6 @@
-"""What Spark has counted in the batch under way: metrics that were asked for, and those that every plan has.
+"""Spark's counts in the current batch: metrics that were requested, and those that every plan has.
 
-To be asked when the batch is written and not yet committed.
+They must be read when the batch is written and not yet committed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _PLACE: Final = -1
 
 
 def apply_pinned_filter(rows: DataFrame, condition: Column) -> DataFrame:
-    """The rows for which a condition holds, by a filter that stays where it is and that `count_filtered_rows` finds.
+    """Filter rows by a condition, with a filter that Spark does not move and that `count_filtered_rows` finds.
 
     The first part of the filter always holds, but Spark cannot know that. It neither moves the filter below the columns
-    that it asks for, which would compute them twice, or below a union, nor merges it with others above it.
+    that it uses, which would compute them twice, or below a union, nor merges it with others above it.
     """
     from pyspark.sql import functions as f
 
@@ -30,7 +30,7 @@ def apply_pinned_filter(rows: DataFrame, condition: Column) -> DataFrame:
 
 
 def observed_value(session: SparkSession, query: str, metric: str) -> int:
-    """The first number of an observed metric; 0 if nothing was counted."""
+    """Return the first number of an observed metric; 0 if nothing was counted."""
     execution = _execution(session, query)
     found = execution and execution.observedMetrics().get(metric)
     row = found.get() if found and found.isDefined() else None
@@ -38,14 +38,14 @@ def observed_value(session: SparkSession, query: str, metric: str) -> int:
 
 
 def count_filtered_rows(session: SparkSession, query: str) -> int:
-    """How many rows did not pass the filters of `apply_pinned_filter`."""
+    """Return how many rows did not pass the filters of `apply_pinned_filter`."""
     execution = _execution(session, query)
     pinned = [] if execution is None else _find_nodes(execution.executedPlan(), _is_pinned_filter)
     return sum(_input_rows(node) - _rows_of(node) for node in pinned)
 
 
 def count_untimed_rows(session: SparkSession, query: str) -> int:
-    """How many rows did not get as far as a watermark, of those that could be read."""
+    """Return how many of the decoded rows did not reach a watermark."""
     execution = _execution(session, query)
     if execution is None:
         return 0
@@ -61,7 +61,7 @@ def _is_pinned_filter(node: Any) -> bool:
 
 
 def _input_rows(node: Any) -> int:
-    """How many rows came to a node, by the nodes below it that count."""
+    """Return how many rows reached a node, from the metrics of the nodes below it."""
     below = scala_items(node.children())
     return sum(_rows_of(child) if child.metrics().contains("numOutputRows") else _input_rows(child) for child in below)
 
@@ -72,7 +72,7 @@ def _rows_of(node: Any) -> int:
 
 
 def _find_nodes(plan: Any, matches: Any) -> list[Any]:
-    """The topmost nodes of a plan that match."""
+    """Return the topmost nodes of a plan that match."""
     if matches(plan):
         return [plan]
     return [node for child in scala_items(plan.children()) for node in _find_nodes(child, matches)]

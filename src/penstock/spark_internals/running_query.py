@@ -1,4 +1,4 @@
-"""A streaming query that runs: its end between two batches, its readers, and what it reports."""
+"""A running streaming query: its end between two batches, its readers, and its reports."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _TERMINATED: Final = "org.apache.spark.sql.execution.streaming.runtime.TERMINATE
 
 
 def stop_after_batch(query: StreamingQuery) -> None:
-    """Make the batch under way the last one.
+    """Make the current batch the last one.
 
-    PySpark's `stop` throws that batch away. Spark asks before every batch whether its query still runs, so it is enough
-    to set that state, which is half of what `stop` does.
+    PySpark's `stop` drops that batch. Spark checks before every batch whether its query still runs, so it is enough to
+    set that state, which is half of what `stop` does.
     """
     _execution(query).state().set(scala_object(_TERMINATED))
 
 
 def is_at_rest(query: StreamingQuery) -> bool:
-    """Whether no batch is under way. The query may wait for the time of its next one."""
+    """Whether no batch is being processed. The query may wait for the time of its next one."""
     return not (_execution(query).queryExecutionThread().isAlive() and query.status["isTriggerActive"])
 
 
 def list_once(query: StreamingQuery, readers: Collection[str]) -> None:
-    """Let readers of files read what is there now, and nothing that comes later; the query goes on.
+    """Limit file readers to the files that exist now; the query continues.
 
-    Spark offers that for all readers of a query, which then ends, or for none. So each of these is prepared as Spark
-    would do it.
+    Spark offers that for all readers of a query, which then ends, or for none. So each of these readers is prepared in
+    the way Spark does it.
     """
     from penstock.spark_internals.errors import SPARK_ERRORS
 
@@ -44,7 +44,7 @@ def list_once(query: StreamingQuery, readers: Collection[str]) -> None:
         return
     execution = _execution(query)
     try:
-        while query.isActive and execution.sourceIdMap().isEmpty():  # Spark has not opened them yet
+        while query.isActive and execution.sourceIdMap().isEmpty():  # Spark has not opened the readers yet
             time.sleep(_PAUSE_SECS)
         opened = execution.sourceIdMap()
         for name in filter(opened.contains, readers):
@@ -55,13 +55,13 @@ def list_once(query: StreamingQuery, readers: Collection[str]) -> None:
 
 
 def recent_progress(query: StreamingQuery) -> Iterator[dict[str, Any]]:
-    """The reports of the last batches, newest first."""
+    """Yield the reports of the last batches, newest first."""
     java: Any = query._jsq
     return (json.loads(progress.json()) for progress in reversed(list(java.recentProgress())))
 
 
 def listen(session: SparkSession, on_progress: Callable[[str], None], on_idle: Callable[[], None]) -> None:
-    """Have a session report every committed batch as one text of JSON, and that a query waits for rows.
+    """Make a session report every committed batch as JSON text, and when a query waits for rows.
 
     PySpark's own listener asks the JVM for each number of a report, which costs a tenth of a core at five batches a
     second.
@@ -71,19 +71,19 @@ def listen(session: SparkSession, on_progress: Callable[[str], None], on_idle: C
 
 
 class _Registration:
-    """What PySpark takes for a listener."""
+    """The object that PySpark accepts as a listener."""
 
     def __init__(self, listener: _JavaListener) -> None:
         self._listener = listener
 
     @cached_property
     def _jlistener(self) -> Any:
-        """What PySpark gives to Spark, when it has started the server that Spark calls."""
+        """The listener that PySpark passes to Spark, after it has started the callback server."""
         return java_class("org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper")(self._listener)
 
 
 class _JavaListener:
-    """What Spark calls, under its names."""
+    """The methods that Spark calls, under Spark's names."""
 
     def __init__(self, on_progress: Callable[[str], None], on_idle: Callable[[], None]) -> None:
         self._on_progress = on_progress
@@ -102,7 +102,7 @@ class _JavaListener:
         pass
 
     class Java:
-        """Where py4j looks for the interface."""
+        """The place where py4j looks for the implemented interface."""
 
         implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
 

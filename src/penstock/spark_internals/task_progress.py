@@ -1,4 +1,4 @@
-"""What the running tasks of a query have done so far."""
+"""The progress of the running tasks of a query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.spark_internals.jvm import active_context
 
 @dataclass(frozen=True, slots=True)
 class StageProgress:
-    """A stage that runs: its tasks, and what those have read that tell."""
+    """A running stage: its tasks, and what they have read, if they report it."""
 
     tasks: int
     done: int
@@ -19,7 +19,7 @@ class StageProgress:
 
 
 def running_stages(job_group: str) -> list[StageProgress]:
-    """The stages that run for a group of jobs. None while Spark has not noted them yet."""
+    """Return the running stages of a group of jobs; empty as long as Spark has not registered them."""
     from penstock.spark_internals.errors import SPARK_ERRORS
 
     context = active_context()

@@ -1,1 +1,1 @@
-"""For tests of your own connectors: the contract that every built-in one is held to."""
+"""Tests for connectors of your own: the contract that every built-in sink is tested against."""

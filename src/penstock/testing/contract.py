@@ -1,8 +1,8 @@
-"""The contract of a sink, as checks that any connector can be put through.
+"""The contract of a sink, as checks that any connector can be tested with.
 
-Each check writes with the sink and reads back with a function that the caller gives, from the system itself and never
-from our own counters. It returns nothing and raises AssertionError. A check wants a sink that has not written yet.
-`LINES` has all of them. What a sink does not promise, and why, it says itself in `waives`.
+Each check writes with the sink and reads back with a function that the caller provides, from the system itself and
+never from our own counters. It returns nothing and raises AssertionError. A check needs a sink that has not written
+yet. `LINES` lists all of them. What a sink does not promise, and why, is in its own `waives`.
 """
 
 import threading
@@ -34,21 +34,21 @@ __all__ = ["FIRST", "LINES", "MANY", "OF_A_PROCESS", "OF_VALUES", "Service", "Si
 
 
 class Service(Protocol):
-    """The system behind a sink, as far as a test has power over it."""
+    """The system behind a sink, as far as a test controls it."""
 
     def restart(self) -> None:
-        """End it and start it again, at the same place and with the same data."""
+        """Stop it and start it again, at the same address and with the same data."""
 
     def silence(self) -> None:
-        """From now on it takes connections, and answers nothing."""
+        """From now on accept connections, and answer nothing."""
 
     def resume(self) -> None:
-        """It answers again."""
+        """Answer again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkContract:
-    """A sink under test, and how to read back the rows it has written."""
+    """A sink under test, and functions that read back the rows it has written."""
 
     sink: Sink
     spark: SparkSession
@@ -63,7 +63,7 @@ class SinkContract:
     def many(self, parts: int = 4) -> DataFrame:
         return self.spark.range(0, MANY, 1, parts).selectExpr("id", "concat('röw ', id) AS name")
 
-    # What is written
+    # Writes
 
     def writes_every_row(self) -> None:
         assert self.sink.write(self.rows(1, 2, 3), FIRST).rows == 3
@@ -78,7 +78,7 @@ class SinkContract:
         assert self.written_ids() == []
 
     def changed_values(self) -> Mapping[str, list[str]]:
-        """By check, the values that came back otherwise than they were. There are two rows, the second of nulls."""
+        """Return, by check, the values that came back changed. Two rows are written, the second with nulls."""
         assert self.written_rows is not None
         full = (1, *(value.value for value in VALUES))
         frame = self.spark.createDataFrame([full, (2, *(None for _ in VALUES))], schema_of(VALUES))
@@ -104,13 +104,13 @@ class SinkContract:
             assert [row["name"] for row in self.written_rows()] == ["a\0b"]
 
     def check_waivers(self) -> None:
-        """What a sink says of itself to the runtime agrees with what it does not promise here."""
+        """Check that the sink's capabilities agree with the lines that it waives."""
         waives = self.sink.waives
         assert waives.keys() <= LINES.keys()
         keeps_rows = "writes_every_row" not in waives
         assert self.sink.capabilities.duplicates == (keeps_rows and _NO_DUPLICATES in waives)
 
-    # Batches that are done again
+    # Retried batches
 
     def a_replayed_batch_leaves_no_duplicates(self) -> None:
         self.sink.write(self.rows(1, 2, 3), FIRST)
@@ -201,7 +201,7 @@ class SinkContract:
         self._has([1, 2])
 
     def _write_with_retry(self, rows: DataFrame, ref: BatchRef) -> None:
-        """Write a batch as a run would: again, for as long as what goes wrong may pass."""
+        """Write a batch as a run would: with retries, as long as errors are retriable."""
         ends = time.monotonic() + _PATIENCE_SECS
         while True:
             try:
@@ -213,7 +213,7 @@ class SinkContract:
                 time.sleep(0.2)
 
     def _has(self, ids: Iterable[int]) -> None:
-        """Every id is there: once, or at least once where a sink promises no more."""
+        """Check that every id was written: once, or at least once if the sink promises no more."""
         found = self.written_ids()
         if self.sink.capabilities.duplicates:
             assert set(found) == set(ids)
@@ -222,8 +222,6 @@ class SinkContract:
 
 
 class _BackgroundWrite:
-    """A write in a thread of its own."""
-
     def __init__(self, write: Callable[[], object]) -> None:
         self._error: Exception | None = None
         self._ends = time.monotonic() + _PATIENCE_SECS
@@ -245,7 +243,7 @@ class _BackgroundWrite:
         return time.monotonic() > self._ends
 
     def wait_for_end(self) -> Exception | None:
-        """What it ended with. That it does not end is a failure of its own."""
+        """Return the error that the write ended with, if any. A write that does not end fails the check."""
         self._thread.join(max(self._ends - time.monotonic(), 0))
         assert not self.is_under_way, f"it did not end within {_PATIENCE_SECS:g} s"
         return self._error
@@ -253,7 +251,7 @@ class _BackgroundWrite:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """A place where the last rows of a batch wait, while others are on their way already."""
+    """A gate that holds back the last rows of a batch, while others are being written."""
 
     folder: Path
 
@@ -283,7 +281,7 @@ class _gate:  # noqa: N801 - used as a function
 
 @dataclass(frozen=True, slots=True)
 class _GatedRows:
-    """What runs on an executor: the batch with a certain row waits until the gate is open, or gone."""
+    """The executor side of a gate: a batch with a certain row waits until the gate is open, or removed."""
 
     folder: str
     last: int

@@ -1,4 +1,4 @@
-"""What every sink is held to, in one sentence each."""
+"""The contract of sinks, one sentence per line."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -22,8 +22,8 @@ LINES: Final[Mapping[str, str]] = {
     "a_service_that_is_silent_is_given_up": "a service that falls silent is given up, and may come back",
     "a_write_that_hangs_can_be_let_go": "a write that hangs can be cancelled",
 }
-"""By the check of `penstock.testing.contract` that looks after it."""
+"""The lines, by the check of `penstock.testing.contract` that tests them."""
 OF_VALUES: Final = ("writes_every_type", "keeps_nulls", "keeps_texts", "keeps_nan_and_infinity", "keeps_every_digit")
-"""Checks that look at one batch: `changed_values` writes it, and tells of all of them."""
+"""Checks on the values of one batch: `changed_values` writes it, and reports on all of them."""
 OF_A_PROCESS: Final = ("a_kill_before_the_commit_loses_nothing",)
-"""What takes more than a sink: a run that is killed."""
+"""Lines that need more than a sink: a run that is killed."""

@@ -1,7 +1,7 @@
-"""Virtual time: a project under test, whose clock and event time move as the test says.
+"""Virtual time: runs a project under test, with a clock and event time that the test controls.
 
-Rows are sent when the test sends them, in the batches that it makes. `until` moves the clock and lets event time reach
-it, so that windows close and rows that wait come out.
+Rows are sent when the test sends them, in the batches that it defines. `until` moves the clock and advances event time
+to it, so that windows close and waiting rows are written.
 """
 
 import json
@@ -24,7 +24,7 @@ _ANY_LONG: Final = 10**15
 
 
 class Rehearsal:
-    """Runs the project at `root` in a Spark session of the caller. The clock starts at `now`, and stands still."""
+    """Runs the project at `root` in a Spark session of the caller. The clock starts at `now`, and is fixed."""
 
     def __init__(self, root: Path, spark: SparkSession, now: str = "2026-01-01T00:00:00Z") -> None:
         self.root = root
@@ -33,7 +33,7 @@ class Rehearsal:
         self._sent = 0
 
     def send(self, source: str, rows: Iterable[Mapping[str, Any]]) -> "Rehearsal":
-        """Put rows into the topic of a source. All that is sent before the next `run` is one batch."""
+        """Put rows into the topic of a source. Everything that is sent before the next `run` is one batch."""
         topic = self._check_project().graph[f"source.{source}"].element.topic
         folder = self.root / ".penstock" / "topics" / topic
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ class Rehearsal:
         return self
 
     def run(self, *, select: Iterable[str] = ()) -> dict[str, QueryProgress]:
-        """Work through what was sent, at the time that the clock shows."""
+        """Process what was sent, at the current time of the clock."""
         checked = self._check_project()
         manifest = _add_heartbeats(compile_project(checked))
         plan = plan_project(checked, manifest, select=tuple(select), allow_rebuild=())
@@ -56,7 +56,7 @@ class Rehearsal:
         return {row.query: row for row in run.board.snapshot()}
 
     def until(self, moment: str) -> dict[str, QueryProgress]:
-        """Move the clock, let event time of every input reach it, and work through what follows from that."""
+        """Move the clock, advance event time of every input to it, and process what follows from that."""
         self.now_ms = _milliseconds(moment)
         checked = self._check_project()
         moved: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Rehearsal:
         return self.run(select=moved.values()) if moved else {}
 
     def rows(self, model: str) -> list[dict[str, Any]]:
-        """Everything that a model has put out, changes and all."""
+        """Return all rows that a model has written, including every change."""
         topic = self._check_project().graph[f"model.{model}"].topic
         assert topic is not None
         folder = self.root / ".penstock" / "topics" / topic.name
@@ -83,7 +83,7 @@ class Rehearsal:
         return [row.asDict(recursive=True) for row in kept.collect()]
 
     def table(self, model: str) -> list[dict[str, Any]]:
-        """The rows of a model as a table: its changes applied one after the other."""
+        """Return the rows of a model as a table, with its changes applied in order."""
         node = self._check_project().graph[f"model.{model}"]
         if node.flow == "rows":
             return self.rows(model)
@@ -108,7 +108,7 @@ def _timed_inputs(query: QuerySpec) -> list[Input]:
 
 
 def _add_heartbeats(manifest: Manifest) -> Manifest:
-    """The manifest with heartbeats for every input that has event time."""
+    """Add heartbeats to every input of a manifest that has event time."""
     queries = []
     for query in manifest.queries:
         timed = {entry.view for entry in _timed_inputs(query)}

@@ -1,4 +1,4 @@
-"""Values of every type that a sink must bring through, and whether one that came back is the one that went out."""
+"""Values of every type that a sink must preserve, and their comparison with what was read back."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A column with one value, its type in Spark SQL, and the check that it belongs to."""
+    """A column with one value, its Spark SQL type, and the check that it belongs to."""
 
     name: str
     type: str
@@ -21,7 +21,7 @@ class Value:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it has no parts. Not every system knows a null in place of a list."""
+        """Whether the value is a scalar. Not every system supports a null in place of a list."""
         return not isinstance(self.value, (list, dict, tuple))
 
 
@@ -60,12 +60,12 @@ VALUES: Final = (
 
 
 def schema_of(values: Iterable[Value]) -> str:
-    """The columns, after that of the `id`."""
+    """Return the schema of the columns, after the column `id`."""
     return ", ".join(["id BIGINT", *(f"`{value.name}` {value.type}" for value in values)])
 
 
 def same(wanted: Any, found: Any) -> bool:
-    """Whether a value is the one that was written: as itself, or as a text that means just that."""
+    """Whether a value equals the one that was written: as itself, or as text that represents it."""
     if wanted is None or found is None:
         return wanted is found
     try:
@@ -102,7 +102,7 @@ def _same(wanted: Any, found: Any) -> bool:
 
 
 def _bytes(found: Any) -> bytes:
-    """Bytes are texts in most systems: `\\x00ff`, or base64."""
+    """Decode bytes, which are text in most systems: `\\x00ff`, or base64."""
     if not isinstance(found, str):
         return bytes(found)
     return bytes.fromhex(found[2:]) if found.startswith("\\x") else base64.b64decode(found, validate=True)

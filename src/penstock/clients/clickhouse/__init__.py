@@ -1,1 +1,1 @@
-"""ClickHouse: a server asked over HTTP, its types and tables, and rows on their way into one or out of it."""
+"""ClickHouse: an HTTP client, its types and tables, and the transfer of rows in both directions."""

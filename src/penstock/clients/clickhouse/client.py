@@ -21,16 +21,16 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _REFUSED: Final = frozenset((164, 192, 193, 194, 497, 516))
-"""Read-only user; unknown user, wrong password, no password, missing right, authentication failed."""
+"""Error codes: read-only user; unknown user, wrong password, no password, missing right, authentication failed."""
 _NO_DATABASE: Final = 81
 _PASSING: Final = frozenset(
-    # timeouts, too many queries or parts, sockets, network, memory, read-only replicas, replicas that are gone, Keeper
+    # timeouts, too many queries or parts, sockets, network, memory, read-only or missing replicas, Keeper
     (159, 202, 203, 209, 210, 241, 242, 252, 279, 285, 286, 319, 999)
 )
 _TOO_MUCH: Final = frozenset((158, 159, 160, 241, 307, 396))
-"""Limits on rows, time, speed, memory, bytes and the size of the answer."""
+"""Error codes: limits on rows, time, speed, memory, bytes and the size of the answer."""
 _ROWS: Final = frozenset(
-    # a text that is no number, date, address or word of an Enum; a number too large; a null; a constraint; throwIf
+    # text that is no number, date, address or Enum value; a number too large; a null; a constraint; throwIf
     (6, 26, 27, 38, 41, 69, 70, 72, 117, 131, 190, 321, 349, 376, 395, 407, 469, 675, 676, 691)
 )
 _BUSY: Final = frozenset((408, 429, 502, 503, 504))
@@ -122,7 +122,7 @@ class ClickHouse:
             with self._open({**settings, "wait_end_of_query": "1"}, sql.encode(), _NOTHING) as answer:
                 with pa.ipc.open_stream(answer) as stream:
                     yield from stream
-                # A stream that breaks off between two batches looks like one that is done.
+                # A stream that breaks off between two batches would look complete.
                 if answer.read(1) or answer.length:
                     raise HTTPException("the answer broke off")
         except (OSError, HTTPException, pa.ArrowInvalid) as error:
@@ -201,7 +201,6 @@ class ClickHouseSourceServer:
 
 
 def quote_identifier(text: str) -> str:
-    """Quote an identifier."""
     return "`" + text.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 

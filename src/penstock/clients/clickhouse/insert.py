@@ -134,7 +134,7 @@ class PartitionInsert:
 
     @property
     def _newest_only(self) -> bool:
-        return self.deduplicate or not self.append_only  # deletes come behind all inserts
+        return self.deduplicate or not self.append_only  # deletes follow all inserts
 
     def _last_rows(self, chunk: pa.Table) -> pa.Table:
         wide = self.version is not None and kind_of(self.columns[self.version].type).word in WIDE
@@ -225,7 +225,7 @@ class PartitionInsert:
         if not len(rows):
             return
         body = self.packing.compress_rows(self._convert_rows(rows))
-        token = uuid.uuid4().hex  # ClickHouse would otherwise tell inserts apart by what is in them
+        token = uuid.uuid4().hex  # otherwise ClickHouse would deduplicate inserts by their content
         if seen is not None:
             seen.update(body)
             token = seen.hexdigest()

@@ -77,7 +77,6 @@ class PagedTable:
 
     @property
     def lowest(self) -> int:
-        """The lowest possible key."""
         return 0 if self.key_type.startswith("U") else -(2 ** (_bits(self.key_type) - 1))
 
     def ends(self) -> tuple[int, int] | None:
@@ -133,7 +132,6 @@ class PagedTable:
         return min(int(count), most or int(count)) // 2
 
     def check_query(self) -> Self:
-        """Check that ClickHouse accepts the query."""
         try:
             self.server.execute(f"{self._select('0')} FORMAT Null")
         except ServiceError as error:
@@ -146,7 +144,7 @@ class PagedTable:
     def _select(self, condition: str) -> str:
         chosen = [f"{expression} AS {quote_identifier(column)}" for column, expression, _ in self.columns]
         rows = self.rows.replace("{range}", condition)
-        if self.filter:  # inside: beside the columns that are chosen, it would be asked of what they are converted to
+        if self.filter:  # inside: at the outer level it would apply to the converted columns
             rows = f"SELECT * FROM ({rows}) AS t WHERE ({self.filter})"
         return f"SELECT {', '.join(chosen)}, {self.operation} AS {quote_identifier(OP)} FROM ({rows}) AS t"
 
@@ -230,7 +228,7 @@ def _newest_rows(table: str, columns: str, replaced: ReplacingEngine | None, key
     if not replaced.deleted:
         return f"SELECT {columns} FROM {quote_identifier(table)} FINAL WHERE {{range}}", "'i'"
     by = ", ".join(keys)
-    # FINAL would leave out what is deleted. Of equal versions the one counts that was inserted last.
+    # FINAL would drop deleted rows. Of equal versions, the last inserted row is the newest.
     last = f"{by}, {replaced.version} DESC, _part_index DESC, _part_offset DESC"
     return f"{all_of_them} ORDER BY {last} LIMIT 1 BY {by}", f"if({replaced.deleted} != 0, 'd', 'i')"
 

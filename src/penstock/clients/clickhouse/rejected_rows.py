@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.errors import QueryFailed
 
 _MOST: Final = 100
-"""With more failing rows than this in a partition, the rows are not the cause."""
+"""If more rows than this fail in a partition, the rows are not the cause."""
 AT_FAULT: Final = frozenset(("field-mismatch", "rows-refused"))
 """Codes of errors that are caused by rows."""
 

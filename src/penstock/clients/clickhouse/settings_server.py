@@ -19,6 +19,6 @@ def sink_server(settings: Settings) -> ClickHouseSinkServer:
 
 
 def _server(said: ClickHouseSettings) -> ClickHouse:
-    """The server. A name and a password in its address are stronger than those in settings of their own."""
+    """Return the server. User and password in its URL take precedence over separate settings."""
     url, username, password = split_credentials(said.url)
     return ClickHouse(url, username or said.user, password or said.password.get_secret_value(), said.database)

@@ -32,7 +32,7 @@ class Table:
 
     @property
     def first(self) -> int:
-        """A table without rows may get any later, so it begins at the lowest possible key."""
+        """The offset to start from. A table without rows may get any later, so it starts at the lowest possible key."""
         if self.start_at is not None:
             return self.start_at
         ends = self.reading.ends()
@@ -50,7 +50,6 @@ class Table:
 
 
 def split_range(begin: int, end: int) -> list[tuple[int, int]]:
-    """Split a range of keys."""
     parts = max(1, min(_PARTS, end - begin))
     return list(pairwise(begin + (end - begin) * part // parts for part in range(parts + 1)))
 
@@ -77,7 +76,7 @@ def data_source(label: str, table: Table) -> type[DataSource]:
                 yield from table.reading.batches(partition.begin, partition.end, arrow)
 
     class Pages(Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
-        """Reads page after page, up to the last key that there is at the start."""
+        """Reads page after page, up to the highest key that exists at the start."""
 
         end: int | None = None
 

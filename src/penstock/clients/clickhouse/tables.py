@@ -214,7 +214,7 @@ def _check_types(table: str, rows: Iterable[pa.Field], columns: Mapping[str, Cli
 
 
 def open_ledger(server: ClickHouse, *, create: bool) -> bool:
-    """Whether there is a ledger; it is created if it may be."""
+    """Return whether the ledger exists; it is created if that is allowed."""
     if _columns(server, LEDGER):
         return True
     if create:

@@ -13,7 +13,7 @@ from penstock.clients.clickhouse.types import COLLECTIONS, SECOND_DIGITS, WIDE, 
 
 _FIRST_SECOND: Final = -2_208_988_800
 _LAST_SECOND: Final = 10_413_791_999
-"""The range of DateTime64, the years 1900 to 2299. The server changes other values without an error."""
+"""The last second of DateTime64, which covers 1900 to 2299. The server changes other values without an error."""
 _UUID: Final = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
 
 
@@ -99,7 +99,7 @@ def _check_text(values: pa.Array, kind: Kind) -> None:
 
 
 def _is_in_range(values: pa.Array, padded: pa.Array, limit: str) -> pa.Array:
-    """Whether signed integers are in range: there is one more below zero."""
+    """Whether signed integers are in range: there is one more value below zero."""
     return pc.or_(pc.less(padded, limit), pc.and_(pc.equal(padded, limit), pc.starts_with(values, "-")))
 
 

@@ -1,4 +1,4 @@
-"""Dead letters and errors without the values of masked and classified columns."""
+"""Masking of dead letters and errors: they are kept without the values of masked and classified columns."""
 
 import json
 import re
@@ -12,15 +12,15 @@ from penstock.clients.masked_answers import WITHHELD_TEXT, mask_answer
 
 MASK: Final = "***"
 BY_PLACE: Final = "place"
-"""It stands in its topic, at its partition and offset."""
+"""The record is at its partition and offset in its topic."""
 BY_DIGEST: Final = "sha256:"
-"""It is the row of its topic with this digest."""
+"""The record is the row of its topic with this digest."""
 NAMED: Final = r"^([^'\"]*?\[[A-Z][A-Z0-9_.]+\])"
-"""A text up to the name that Spark has for an error."""
+"""An error text up to Spark's name for the error."""
 OWN_WORDS: Final = r"^(?:it cannot be computed: |The message is [0-9]+ bytes when serialized )"
-"""How texts of ours about a row that fails begin, and Kafka's about one that is too large."""
+"""How our own texts about failing rows begin, and Kafka's about a record that is too large."""
 ABOUT_ROWS: Final = frozenset({REFUSED, "row-failed"})
-"""Codes of dead letters whose texts others wrote, who may quote the row in any form."""
+"""Codes of dead letters whose texts come from other systems, which may quote the row in any form."""
 SCRUBBED: Final = (
     (r"(?s)'.*'", f"'{MASK}'"),
     (r'(?s)".*"', f'"{MASK}"'),
@@ -28,15 +28,15 @@ SCRUBBED: Final = (
     (r"(?s)=\(.*\)", f"=({MASK})"),
     (r"(?s)contains \(.*\)", f"contains ({MASK})"),
 )
-"""Where texts of other systems quote values, from the first mark to the last: a value may have marks itself."""
+"""Where other systems quote values, from the first delimiter to the last: a value may contain delimiters."""
 MISFIT: Final = r"(?s)^(`[^`]+`: )`.*`( is not a .*)$"
-"""What is said of a field that does not fit its column, around the value."""
+"""The text about a field that does not fit its column, around the value."""
 _UNREAD: Final = r"(?s)^(.*? cannot (?:be read|take part): )(.*)$"
-"""What stops a query at a record, before the reason."""
+"""The text about a record that stops a query, before the reason."""
 
 
 def mask_text(text: str) -> str:
-    """Remove quoted values from an error. Of Spark's texts, the name of the error is kept."""
+    """Remove quoted values from an error text. The name of a Spark error is kept."""
     if (answer := mask_answer(text)) is not None:
         return answer
     if (found := re.match(NAMED, text)) is not None:
@@ -47,7 +47,7 @@ def mask_text(text: str) -> str:
 
 
 def mask_reason(code: str, text: str, reasons: Mapping[str, str] = FAULTS) -> str:
-    """Remove values from the reason of a dead letter. Of our own reasons, the field is kept."""
+    """Remove values from the reason of a dead letter. If the reason is one of ours, the name of the field is kept."""
     if code not in reasons:
         covered = mask_text(text)
         is_known = code not in ABOUT_ROWS or WITHHELD_TEXT in covered or re.match(OWN_WORDS, text)

@@ -91,8 +91,8 @@ class DeadLetter:
 class ReplayProgress:
     """How far the dead letters of a node in a topic were replayed or discarded.
 
-    Offsets by part: those of all kinds, and those of single kinds, because some may have to wait. They belong to the
-    topic with this id; progress without an id is taken as it is.
+    `parts` has offsets by part for all kinds, `kinds` those for single kinds, because some may have to wait. They
+    belong to the topic with this id; progress without an id is taken as it is.
     """
 
     parts: Mapping[str, int]

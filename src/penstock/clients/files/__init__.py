@@ -1,1 +1,1 @@
-"""Files and directories: formats, columns, rows of text, and batches that appear as a whole."""
+"""Files and directories: formats, columns, text rows, and batches that are published as a whole."""

@@ -1,8 +1,8 @@
-"""Batches as directories: each appears whole or not at all, and a replayed one is recognised.
+"""Batches as directories: each is published completely or not at all, and a replayed batch is recognised.
 
-A batch is written into a hidden directory and then renamed into place, which a local file system does in one step.
-The directory carries a note of what it was made from (`_batch.json`; readers pass over names that start with `_`), so
-the ledger of what was written lives where the rows do.
+A batch is written into a hidden directory and then renamed into place, which a local file system does in one step. The
+directory contains a note of the batch's input (`_batch.json`; readers ignore names that start with `_`), so the ledger
+is stored with the rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STAGING: Final = "_staging"
 
 
 def observe_count(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
-    """The batch, and how many rows the first action over it saw: counting costs no second pass."""
+    """Return the batch, and a function for the number of its rows in the first action, without a second pass."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
@@ -37,10 +37,10 @@ def observe_count(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
 
 
 def publish(root: Path, ref: BatchRef, batch: DataFrame, file_format: Format) -> int:
-    """Write the batch as a directory below `root`, unless an earlier try of the same batch already has.
+    """Write the batch as a directory below `root`, unless an earlier attempt of the same batch has written it.
 
-    Returns the number of rows written. A batch without rows leaves nothing behind. One that was written before is
-    worked through all the same: operators with state must come to where they were.
+    Returns the number of rows written. A batch without rows leaves nothing behind. A batch that was written before is
+    still processed: operators with state must reach the same state.
     """
     final = root / ref.directory
     staging = root / STAGING / ref.directory
@@ -63,20 +63,20 @@ def publish(root: Path, ref: BatchRef, batch: DataFrame, file_format: Format) ->
 
 
 def remove_batches(root: Path) -> None:
-    """Delete every batch below `root`, and what is left of unfinished ones. Other files stay."""
+    """Delete every batch below `root`, and the remains of unfinished ones. Other files are kept."""
     try:
         for note in root.glob(f"*/{NOTE}"):
             gone = root / STAGING / note.parent.name
             gone.parent.mkdir(exist_ok=True)
             shutil.rmtree(gone, ignore_errors=True)
-            os.replace(note.parent, gone)  # in one step: nobody reads half a batch
+            os.replace(note.parent, gone)  # in one step: nobody reads an incomplete batch
         shutil.rmtree(root / STAGING, ignore_errors=True)
     except OSError as error:
         raise ServiceError("not-writable", f"cannot empty {root}: {error.strerror or error}") from error
 
 
 def _write(batch: DataFrame, directory: Path, file_format: Format) -> int:
-    """Write the files and say how many rows they hold. Parquet files know it themselves, which costs Spark nothing."""
+    """Write the files and return the number of their rows. Parquet files contain it, which costs Spark nothing."""
     if file_format.name == "parquet":
         _save(batch, directory, file_format)
         return parquet.row_count(directory)
@@ -90,7 +90,7 @@ def _save(rows: DataFrame, directory: Path, file_format: Format) -> None:
 
 
 def refuse_other_input(note: str, ref: BatchRef, final: Path | str) -> None:
-    """Refuse a batch whose directory has a note of the same number with other offsets."""
+    """Refuse a batch whose directory has a note of the same batch number with other offsets."""
     try:
         offsets = json.loads(note)["offsets"]
     except (ValueError, KeyError, TypeError):

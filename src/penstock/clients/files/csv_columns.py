@@ -1,4 +1,4 @@
-"""Rows as lines of CSV, which have nothing but single values."""
+"""Checks that rows can be written as CSV, which has no nested values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_flat_columns(rows: DataFrame) -> DataFrame:
-    """The rows, whose columns are single values; those that are always null are texts. QueryFailed if one is not."""
+    """Return the rows with columns that are always null cast to strings. QueryFailed if a column is nested."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 

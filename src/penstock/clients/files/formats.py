@@ -1,4 +1,4 @@
-"""File formats: which files are of which, and how Spark reads and writes them."""
+"""File formats: their suffixes, and the options with which Spark reads and writes them."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ FormatName: TypeAlias = Literal["parquet", "json", "csv", "avro"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A row that does not fit stops the query (`FAILFAST`): it must never turn into nulls in silence."""
+    """A file format. A row that does not fit stops the query (`FAILFAST`): it must never silently become nulls."""
 
     name: FormatName
     suffixes: tuple[str, ...]
@@ -27,7 +27,7 @@ class Format:
 
     @property
     def glob(self) -> str:
-        """The same choice as `matches`, in the words of Hadoop."""
+        """The same selection as `matches`, as a Hadoop glob pattern."""
         return "*.{" + ",".join(self._endings) + "}"
 
     def matches(self, path: Path) -> bool:
@@ -39,19 +39,19 @@ class Format:
 
 
 MAX_BATCH_BYTES: Final = 512 * 2**20
-"""A batch takes files up to this size together, so that catching up needs no more memory than keeping up."""
+"""The size up to which files are read in one batch, so that catching up needs no more memory than keeping up."""
 
 STREAM_OPTIONS: Final = {"maxBytesPerTrigger": str(MAX_BATCH_BYTES), "maxFileAge": "36500d"}
-"""For every stream of files. Spark would pass over files a week older than the newest one, without a word."""
+"""Options of every stream of files. By default, Spark silently skips files a week older than the newest one."""
 
 MOST_FILES_LOOKED_AT: Final = 20
-"""Checking a project must stay quick: with more files than this their columns are left for Spark to find."""
+"""The most files that are inspected when a project is checked. With more of them, Spark determines the columns."""
 
 _UNTOUCHED: Final = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
-"""How texts are written to CSV: without it, Spark cuts white space off both ends."""
+"""Options for writing strings to CSV: by default, Spark removes white space at both ends."""
 _TIMES: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]X"}
 JSON_OPTIONS: Final = {"ignoreNullFields": "false", **_TIMES}
-"""How Spark writes a row as JSON: nulls are shown, times are in UTC to the microsecond."""
+"""Options for writing rows as JSON: nulls are included, times are in UTC to the microsecond."""
 
 FORMATS: Final[Mapping[str, Format]] = {
     "parquet": Format("parquet", ("parquet",), {}, {}),
@@ -72,29 +72,29 @@ FORMATS: Final[Mapping[str, Format]] = {
 
 
 def escape_glob(path: Path | str) -> str:
-    """A path for Spark, which takes brackets, braces, stars and question marks for patterns."""
+    """Escape a path for Spark, which interprets brackets, braces, stars and question marks as patterns."""
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", str(path))
 
 
 def address_to_path(address: str) -> str:
-    """A file's address, as Spark notes it, as a path for Spark."""
+    """Convert a file's URI, as Spark reports it, to a path for Spark."""
     parts = urlsplit(address)
     elsewhere = "" if parts.scheme in ("", "file") else f"{parts.scheme}://{parts.netloc}"
     return escape_glob(elsewhere + unquote(parts.path))
 
 
 def is_local(address: str) -> bool:
-    """Whether a file's address, as Spark notes it, is one of this machine."""
+    """Whether a file's URI, as Spark reports it, is on this machine."""
     return urlsplit(address).scheme in ("", "file")
 
 
 def is_gone(address: str) -> bool:
-    """Whether a file of this machine is not there any more. Of others that is not asked."""
+    """Whether a local file no longer exists. Other files are not checked."""
     return is_local(address) and not Path(unquote(urlsplit(address).path)).exists()
 
 
 def files_under(path: Path, file_format: Format) -> Iterator[Path]:
-    """The data files below a directory (or the file itself), in name order, without what Spark would pass over."""
+    """Yield the data files below a directory (or the file itself), in name order, without those that Spark ignores."""
     if path.is_file():
         yield path
         return
@@ -105,7 +105,7 @@ def files_under(path: Path, file_format: Format) -> Iterator[Path]:
 
 
 def read_stamps(files: Iterable[Path]) -> dict[str, tuple[int, int]]:
-    """Size and modification time of each file that is still there, by its path."""
+    """Return size and modification time of each file that still exists, by path."""
     found: dict[str, tuple[int, int]] = {}
     for file in files:
         with suppress(FileNotFoundError):
@@ -115,7 +115,7 @@ def read_stamps(files: Iterable[Path]) -> dict[str, tuple[int, int]]:
 
 
 def known_columns(path: Path, file_format: Format) -> Columns | None:
-    """The columns that the files themselves declare; None where only reading all rows would tell."""
+    """Return the columns that the files themselves declare; None if all rows would have to be read."""
     files = list(islice(files_under(path, file_format), MOST_FILES_LOOKED_AT + 1))
     partitioned = any("=" in part for file in files for part in file.relative_to(path).parts[:-1])
     if not files or partitioned or len(files) > MOST_FILES_LOOKED_AT or file_format.name in ("json", "avro"):

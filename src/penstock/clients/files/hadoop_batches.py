@@ -1,8 +1,8 @@
-"""Files of any file system that Hadoop knows: a local one, HDFS, an object store. Batches are directories there.
+"""Batches as directories of any file system that Hadoop supports: a local one, HDFS, an object store.
 
-Object stores cannot rename in one step. So a batch is written where it stays, under a name of its own: one that is done
-again writes over what the first try has left. The note is written last; without it, readers can tell that a batch is
-not whole.
+Object stores cannot rename in one step. So a batch is written to its final place, under a name of its own: a retry
+overwrites what the first attempt has left. The note is written last; without it, readers can tell that a batch is
+incomplete.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def publish(root: str, ref: BatchRef, batch: DataFrame, file_format: Format, settings: Mapping[str, str]) -> int:
-    """Write the batch as a directory below `root`, unless it is there. `settings` are those of the file system.
+    """Write the batch as a directory below `root`, unless it exists. `settings` are those of the file system.
 
     Returns the number of rows written. A batch without rows leaves nothing behind.
     """
     final = f"{root.rstrip('/')}/{ref.directory}"
     files = HadoopFiles(batch.sparkSession, settings)
-    if before := files.text(f"{final}/{NOTE}"):  # HDFS has an empty one where writing it was interrupted
+    if before := files.text(f"{final}/{NOTE}"):  # HDFS has an empty one if writing it was interrupted
         refuse_other_input(before, ref, final)
         batch.write.format("noop").mode("append").save()
         return 0
@@ -44,9 +44,9 @@ def publish(root: str, ref: BatchRef, batch: DataFrame, file_format: Format, set
 
 
 def files_under(spark: SparkSession, root: str, file_format: Format) -> list[str]:
-    """The data files below a directory, by their paths below it, without what Spark would pass over.
+    """Return the data files below a directory, by relative path, without those that Spark ignores.
 
-    That of a file is empty. Nothing is found where nothing is.
+    If `root` is a file, its relative path is empty. If it does not exist, the list is empty.
     """
     files = HadoopFiles(spark, {})
     if not files.exists(root):

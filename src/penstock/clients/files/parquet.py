@@ -1,4 +1,4 @@
-"""Parquet files without Spark: their columns, and their first rows."""
+"""Reads Parquet files without Spark: their columns, and their first rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.sql.types.columns import Column, Columns, spark_type
 
 
 def columns(file: Path) -> Columns | None:
-    """What the file's footer declares; None if there is no telling."""
+    """Return the columns from the footer of a file; None if it cannot be read."""
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
 
@@ -27,17 +27,17 @@ def columns(file: Path) -> Columns | None:
 
 
 def row_count(directory: Path) -> int:
-    """How many rows the footers of the files in a directory tell of."""
+    """Return the number of rows, from the footers of the files in a directory."""
     from pyarrow.parquet import read_metadata
 
     return sum(read_metadata(file).num_rows for file in directory.glob("*.parquet"))
 
 
 def first_rows(files: Iterable[Path], limit: int, as_bytes: Collection[str] = ()) -> list[dict[str, Any]]:
-    """The first rows of the files as values that JSON knows, and decimals, in the form that Spark gives them.
+    """Return the first rows of the files as JSON values and decimals, in the form that Spark gives them.
 
-    They have the columns of all files that are read and of the newest one, which may have more. Texts in the columns
-    `as_bytes` are given as bytes: they may be anything.
+    They have the columns of all files that are read and of the newest one, which may have more. Strings in the columns
+    `as_bytes` are returned as bytes: they may contain anything.
     """
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
@@ -72,7 +72,7 @@ def _newest_names(files: Sequence[Path]) -> list[str]:
 
 
 def _rows_of(batch: Any, as_bytes: Collection[str]) -> Iterable[dict[str, Any]]:
-    """The rows of a batch of Arrow. Texts that are not UTF-8 are shown in base 64, times beyond Python's as numbers."""
+    """Convert an Arrow batch to rows. Strings that are not UTF-8 become base64, times beyond Python's range numbers."""
     import pyarrow
 
     for place, field in enumerate(batch.schema):
@@ -100,7 +100,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def decode_text(data: bytes | None) -> str | None:
-    """Bytes as text where they are text, else in base 64."""
+    """Decode bytes as UTF-8, or else as base64."""
     if data is None:
         return None
     try:
@@ -113,7 +113,7 @@ def _json_value(value: Any, plain: bool = False) -> Any:
     if plain:
         return value
     match value:
-        case datetime():  # without a zone it is UTC: Spark's own form of timestamps carries none
+        case datetime():  # a value without a zone is UTC: Spark writes timestamps without one
             in_utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
             return in_utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
         case date():

@@ -1,21 +1,21 @@
-"""Names as directories."""
+"""Names of directories for arbitrary names."""
 
 import hashlib
 from typing import Final
 from urllib.parse import quote
 
 LONGEST: Final = 255
-"""The bytes that file systems give to one name."""
+"""The maximum length in bytes of a name in common file systems."""
 
 
 def directory_name(name: str) -> str:
-    """A name as one directory: no separators, and nothing that means the directory itself or the one above."""
+    """Quote a name as the name of one directory: without separators, and never `.` or `..`."""
     quoted = quote(name, safe="")
     return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted
 
 
 def short_directory_name(name: str) -> str:
-    """As `folder_of`, for names that nobody limits. The end of one that is too long is told by a digest."""
+    """Quote a name of any length. The end of a name that is too long is replaced by a digest."""
     whole = directory_name(name)
     if len(whole) <= LONGEST:
         return whole

@@ -1,4 +1,4 @@
-"""The columns of files, as Spark finds them: those of all files together, also where files differ."""
+"""Infers the columns of files with Spark: those of all files together, even if files differ."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _WIDER: Final = {
     "int": ("bigint", "double"),
     "float": ("double",),
 }
-"""What Spark can read a type of a file as, without losing anything."""
+"""The types as which Spark can read a type of a file without loss."""
 RENAMING: Final = "give it another name in the files"
-"""The way out where a column has a name that cannot be used."""
+"""The hint for a column whose name cannot be used."""
 
 
 def infer_columns(
@@ -41,14 +41,14 @@ def infer_columns(
     options: Mapping[str, str],
     wanted: Mapping[str, str],
 ) -> StructType:
-    """The columns of the files below `root`. What cannot be read tells nothing; there must be something that can.
+    """Infer the columns of the files below `root`. Unreadable files are ignored; at least one must be readable.
 
-    `wanted` has columns and the types that they may be of as well, if values are no more than text.
+    `wanted` has the types that columns should get, where the values of text files allow several.
     """
     from pyspark.sql.types import StructType
 
     lenient = {"inferSchema": "true", "ignoreCorruptFiles": "true", "mode": "DROPMALFORMED", "mergeSchema": "true"}
-    if file_format.name in ("json", "csv"):  # in Parquet and Avro, Spark finds columns again in either case
+    if file_format.name in ("json", "csv"):  # in Parquet and Avro, Spark finds columns by name in either case
         spark = case_sensitive_session(spark)
     reader = spark.read.format(file_format.name).options(**{**options, **lenient})
     with _translate_duplicates(root):
@@ -69,7 +69,7 @@ def infer_columns(
                 schema = reader.load(root).schema
                 plain = spark.read.format("csv").options(**{**options, **lenient, "inferSchema": "false"})
                 if len(files) > 1 and plain.load(files[0]).columns != schema.names:
-                    schema = reader.load(files[0]).schema  # Spark has taken the header of another file
+                    schema = reader.load(files[0]).schema  # Spark has used the header of another file
                 _check_header(reader, schema.names, files[0])
                 texts = [
                     name.lower() for name, kind in wanted.items() if data_type(kind).this is exp.DataType.Type.TEXT
@@ -85,7 +85,6 @@ def infer_columns(
 
 
 def _structs(kind: DataType) -> Iterator[StructType]:
-    """The structs inside of a type."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     inside: list[DataType] = []
@@ -104,7 +103,7 @@ def _structs(kind: DataType) -> Iterator[StructType]:
 
 @contextmanager
 def _translate_duplicates(root: str) -> Iterator[None]:
-    """Say in our words that a column is there twice."""
+    """Translate Spark's error for a duplicate column."""
     from pyspark.errors import AnalysisException
 
     try:
@@ -118,9 +117,9 @@ def _translate_duplicates(root: str) -> Iterator[None]:
 
 
 def check_columns(columns: StructType, path: str, taken: Collection[str], elsewhere: Collection[str]) -> None:
-    """Raise an error where rows cannot have the columns of the files at a path.
+    """Raise an error if rows cannot have the columns of the files at a path.
 
-    `taken` are names that their rows need; some column must be none of those that come from `elsewhere`.
+    `taken` are reserved names; at least one column must not come from `elsewhere`, the names of directories.
     """
     if wrong := invalid_names_error(columns.names, f"files at path {path}", RENAMING, taken):
         raise wrong
@@ -135,9 +134,9 @@ def check_columns(columns: StructType, path: str, taken: Collection[str], elsewh
 def columns_from_header(
     spark: SparkSession, path: str, file: str, declared: StructType, keys: Collection[str]
 ) -> StructType:
-    """The columns of CSV files, by the header of one of them: those that are declared with their types, others as text.
+    """Return the columns of CSV files, from one header: declared columns with their types, others as text.
 
-    Columns that directories are named by come last.
+    Partition columns come last.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -158,7 +157,7 @@ def columns_from_header(
 
 
 def _check_header(reader: DataFrameReader, names: Sequence[str], file: str) -> None:
-    """Spark gives columns that have no name, or one that comes twice, names that end with their place."""
+    """Refuse missing and duplicate names in a header: Spark gives such columns names that end with their position."""
     if not any(name.endswith(str(place)) for place, name in enumerate(names)):
         return
     header = reader.options(header="false", inferSchema="false").load(file).head()
@@ -171,8 +170,8 @@ def _check_header(reader: DataFrameReader, names: Sequence[str], file: str) -> N
 
 
 def _apply_types(found: StructType, wanted: Mapping[str, str]) -> StructType:
-    """Columns of text, which have types only by what values look like: what is to be text, or a number with a fraction
-    and looks like a whole one, is read as such."""
+    """Apply wanted types to inferred columns of text files, whose types follow from their values: text stays text, and
+    a number with a fraction is not read as an integer because its values look like one."""
     from pyspark.sql.types import DoubleType, FloatType, NumericType, StringType, StructField, StructType
 
     types = {name.lower(): kind for name, kind in wanted.items()}
@@ -198,14 +197,14 @@ def _file_schema(reader: DataFrameReader, file: str) -> StructType | None:
 
     try:
         return reader.load(file).schema
-    except (AnalysisException, UNNAMED_ERRORS) as error:  # it cannot be read, which whoever reads its rows will say
+    except (AnalysisException, UNNAMED_ERRORS) as error:  # the file cannot be read; whoever reads its rows reports that
         if isinstance(error, AnalysisException) and error.getCondition() == "COLUMN_ALREADY_EXISTS":
             raise
         return None
 
 
 def _parquet_schema(reader: DataFrameReader, root: str, files: Sequence[str]) -> StructType | None:
-    """Spark puts columns together, but not types that differ: files are then halved until they agree."""
+    """Infer the columns of Parquet files. If types differ, Spark fails: the files are then halved until types agree."""
     from pyspark.errors import AnalysisException
 
     from penstock.spark_internals.errors import UNNAMED_ERRORS
@@ -228,7 +227,7 @@ def _parquet_schema(reader: DataFrameReader, root: str, files: Sequence[str]) ->
 
 
 def write_columns(path: Path, columns: StructType) -> None:
-    """Write columns down, for `noted`."""
+    """Write columns to a file, for `read_columns`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_suffix(".new")
     staged.write_text(columns.json(), encoding="utf-8")
@@ -242,7 +241,7 @@ def read_columns(path: Path) -> StructType | None:
 
 
 def widen_schemas(one: StructType, other: StructType) -> StructType:
-    """The columns of both, each of the type that takes the values of both. Any column may be missing in a file."""
+    """Merge two schemas, each column with the type that holds the values of both. A file may lack any column."""
     from pyspark.sql.types import StructField, StructType
 
     later = {field.name: field for field in other}

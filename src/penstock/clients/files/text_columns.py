@@ -1,6 +1,6 @@
-"""The columns of lines of JSON and records of CSV, found in their values: one bad value makes no column a text.
+"""Infers the columns of JSON lines and CSV records from their values: a single bad value does not make a column text.
 
-A column has the type of nearly all of its values. Rows with others become dead letters, and a notice says so.
+A column gets the type of nearly all of its values. Rows with other values become dead letters, and a warning says so.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _LOOKED_AT: Final = 100_000
-"""How many lines are looked at for values that differ from the others."""
+"""The number of lines that are searched for values of another type."""
 _FEWEST: Final = 10
-"""Among fewer values nobody can tell which of them are odd."""
+"""With fewer values than this, none of them counts as an exception."""
 _NEARLY_ALL: Final = 0.9
 _MOST_SHAPES: Final = 10_000
 _CORRUPT: Final = "_unreadable"
@@ -36,7 +36,7 @@ _WORDS: Final = {
 
 
 def json_schema(lines: DataFrame, options: Mapping[str, str], path: str) -> StructType:
-    """The columns of the objects in the column `value`. All are looked at; those that are not sound tell nothing."""
+    """Infer the columns of the objects in the column `value`. All are read; invalid ones are ignored."""
     from pyspark.sql import functions as f
 
     line = f.col("value").cast("binary")
@@ -56,7 +56,7 @@ def json_schema(lines: DataFrame, options: Mapping[str, str], path: str) -> Stru
 
 
 def texts_schema(texts: DataFrame, options: Mapping[str, str]) -> StructType:
-    """The columns of objects that are JSON, as Spark finds them."""
+    """Infer the columns of JSON objects with Spark."""
     from pyspark.sql.types import StructType
 
     reader = texts.sparkSession.read.options(**{**options, "columnNameOfCorruptRecord": _CORRUPT})
@@ -65,7 +65,7 @@ def texts_schema(texts: DataFrame, options: Mapping[str, str]) -> StructType:
 
 
 def _odd_sorts(lines: DataFrame, line: Column, path: str) -> dict[str, set[str]]:
-    """By key, the sorts of values that only a few objects have."""
+    """Return, by key, the JSON types that only a few objects have."""
     from pyspark.sql import functions as f
 
     first = lines.limit(_LOOKED_AT).select(json_sorts(line).alias("sorts"))
@@ -88,9 +88,9 @@ def _odd_sorts(lines: DataFrame, line: Column, path: str) -> dict[str, set[str]]
 
 
 def csv_schema(reader: DataFrameReader, root: str, found: StructType, texts: Iterable[str]) -> StructType:
-    """The columns of CSV files as Spark has found them, but with the type of nearly all values where that is one.
+    """Return the columns of CSV files as inferred by Spark, but with the type of nearly all values if there is one.
 
-    `texts` are columns that are to be texts, in lower case.
+    `texts` are columns that must be text, in lower case.
     """
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
@@ -122,7 +122,7 @@ def csv_schema(reader: DataFrameReader, root: str, found: StructType, texts: Ite
 
 
 def _candidates(text: Column) -> dict[str, Column]:
-    """By type, whether a text is a value of it."""
+    """Return a condition for each type: whether a text is a value of it."""
     from pyspark.sql import functions as f
 
     day = text.rlike(r"^\d{4}-\d{1,2}-\d{1,2}$")

@@ -1,7 +1,7 @@
-"""Lines of JSON and records of CSV as rows, each by itself: what cannot be a row is marked, and has a file and a line.
+"""Decodes lines of JSON and records of CSV one by one: what cannot be decoded is marked, with its file and line.
 
-JSON files are read as lines of text, and decoded as values of Kafka are: Spark's own reader of JSON would stop at the
-first bad line, or turn what does not fit into nulls.
+JSON files are read as lines of text and decoded like Kafka values: Spark's JSON reader would stop at the first bad
+line, or turn values that do not fit into nulls.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 TEXT_FORMATS: Final = frozenset({"json", "csv"})
 LINE: Final = "_unreadable_line"
-"""The column that has what a record of CSV was, where no row can be made of it."""
+"""The column with the original text of a CSV record that cannot be decoded."""
 TEXT: Final = "value"
-"""The column that has a line of JSON."""
+"""The column with a line of JSON."""
 _DECODED: Final = "_decoded"
 _PLACE: Final = "_line"
 _SMALLEST: Final = -(2**31)
 _REPLACEMENT: Final = "\ufffd"
-"""What Spark's reader of CSV puts in place of bytes that are not UTF-8."""
+"""The character that Spark's CSV reader substitutes for bytes that are not UTF-8."""
 _WITH_TEXT: Final = f"startswith({TEXT}, '{{') OR trim(BOTH ' \t\r' FROM {TEXT}) <> ''"
 _IN_THE_FILE: Final = (
     "concat(', in ', regexp_replace(url_decode(replace(input_file_name(), '+', '%2B')), '^file:/*', '/'))"
 )
-"""Expressions are handed to Spark as text where that can be: each call to the JVM costs time at every start."""
+"""Expressions are passed to Spark as text where possible: each call to the JVM costs time at every start."""
 _UNFIT: Final = "field-mismatch: a field does not fit the type of its column"
 _UNLIKE: Final = "not-csv: its line does not have the columns of the file"
 _FIRST, _BEYOND = "0001-01-01", "+10000-01-01"
 
 
 def reader_name(form: Format) -> str:
-    """Spark's reader for files of a format."""
+    """Return the name of Spark's reader for files of a format."""
     return "text" if form.name == "json" else form.name
 
 
@@ -51,7 +51,7 @@ def reader_options(form: Format) -> dict[str, str]:
 
 
 def reader_schema(form: Format, columns: StructType, keys: Collection[str] = ()) -> StructType:
-    """What Spark's reader is told of files with these columns; `keys` are those that directories have the values of."""
+    """Return the schema for Spark's reader of files with these columns; `keys` are the partition columns."""
     from pyspark.sql.types import DecimalType, StringType, StructField, StructType
 
     if form.name == "json":
@@ -75,9 +75,9 @@ def read_rows(
     keys: Collection[str] = (),
     in_files: StructType | None = None,
 ) -> DataFrame:
-    """The rows of what a reader gives, with what is wrong with each in `ERROR`, and with these columns beside.
+    """Decode the rows of a reader, with the fault of each in `ERROR`, and with the columns `kept`.
 
-    A fault tells the file as well, where no column does. `in_files` has all columns of CSV files, if not all are read.
+    A fault includes the file, if no column does. `in_files` has all columns of CSV files if only some are read.
     """
     from pyspark.sql import functions as f
 
@@ -91,7 +91,7 @@ def read_rows(
 
 
 def drop_undecodable(rows: DataFrame) -> DataFrame:
-    """The rows of files that could be made, without what is wrong with the others."""
+    """Drop the rows that could not be decoded."""
     from pyspark.sql import functions as f
 
     return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
@@ -117,7 +117,7 @@ def _decode_lines(
 
 
 def _add_file_name(fault: Column, *, told: bool) -> Column:
-    """A fault, with the name of the file that is being read."""
+    """Append the name of the file to a fault, unless a column has it."""
     from pyspark.sql import functions as f
 
     return fault if told else f.concat(fault, f.expr(_IN_THE_FILE))
@@ -133,7 +133,7 @@ def _decode_records(
         column = f.col(quote_spark_identifier(field.name))
         return _decimal(column, field.dataType) if isinstance(field.dataType, DecimalType) else column
 
-    # Spark looks only at values that are asked for, so that all are; the condition always holds.
+    # Spark parses only values that are used, so all of them are used here; the condition always holds.
     asked = (
         f.hash(f.lit(0), *(quote_spark_identifier(field.name) for field in columns if not _is_nested(field)))
         >= _SMALLEST
@@ -156,7 +156,7 @@ def _decode_records(
 
 
 def _is_nested(field: StructField) -> bool:
-    """Whether a column is of a type that no record of CSV can have. Topics with one may still have JSON files."""
+    """Whether the type of a column cannot occur in CSV. Topics with such a column may still have JSON files."""
     from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
     return isinstance(field.dataType, ArrayType | MapType | StructType | VariantType)
@@ -169,7 +169,7 @@ def _upper_bound(kind: DataType) -> Column:
 
 
 def _decimal(text: Column, kind: Any) -> Column:
-    """A text as a decimal, null where it is none, or would be rounded."""
+    """Convert text to a decimal; null if it is not one, or would be rounded."""
     from pyspark.sql import functions as f
 
     plain = f.replace(f.trim(text), f.lit(","))
@@ -180,7 +180,7 @@ def _decimal(text: Column, kind: Any) -> Column:
 
 
 def _csv_mismatch(columns: StructType) -> Column:
-    """Which value of a record does not fit its column, where the record has as many values as there are columns."""
+    """Return which value of a record does not fit its column, if the record has as many values as there are columns."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType
 
@@ -203,10 +203,10 @@ def _mismatch(field: StructField, text: Column) -> Column:
 
 
 def number_lines(table: DataFrame, form: Format) -> DataFrame:
-    """What a reader gives, with the line at which each row stands in its file, for `origin_of`.
+    """Add the line number of each row in its file, for `row_origin`.
 
-    That needs a session that reads whole files (`read_whole_files`). A record of CSV that has several lines counts as
-    one, and the header is the first. Of Parquet it is the number of the row.
+    The session must read whole files (`read_whole_files`). A CSV record of several lines counts as one, and the header
+    is the first. In Parquet it is the number of the row.
     """
     from pyspark.sql import functions as f
 
@@ -224,16 +224,16 @@ def number_lines(table: DataFrame, form: Format) -> DataFrame:
 
 
 def file_address() -> Column:
-    """The file that a row stood in, by its address as people write it."""
+    """Return the file of a row, as a readable URI."""
     from pyspark.sql import functions as f
 
     return f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
 
 
 def row_origin(form: Format, columns: StructType, file: Column | None = None) -> Column:
-    """Where a row of a file stood, and what it was: a line of JSON as it is, anything else as JSON, if it is a row.
+    """Return the origin of a row, and its content: a line of JSON unchanged, anything else as JSON, if it is a row.
 
-    The file is named by its address, or by what is said of it.
+    The file is named by its URI, or by `file`.
     """
     from pyspark.sql import functions as f
 
@@ -253,7 +253,7 @@ def row_origin(form: Format, columns: StructType, file: Column | None = None) ->
 
 
 def read_whole_files(spark: SparkSession) -> None:
-    """Let a session read each file as a whole, and several by one task, so that lines can be counted."""
+    """Make a session read each file as a whole, and several files in one task, so that lines can be counted."""
     spark.conf.set("spark.sql.files.maxPartitionBytes", str(2**62))
     spark.conf.set("spark.sql.files.openCostInBytes", str(2**40))
 
@@ -261,7 +261,7 @@ def read_whole_files(spark: SparkSession) -> None:
 def decode_dead_letters(
     records: DataFrame, form: Format, columns: StructType, in_files: StructType | None = None
 ) -> DataFrame:
-    """The rows of dead letters: JSON objects, or records of CSV as they stood in their file."""
+    """Decode the rows of dead letters: JSON objects, or CSV records as they were in their file."""
     from pyspark.sql import functions as f
 
     schema = _ddl((in_files or columns).fields)

@@ -1,4 +1,4 @@
-"""Where files are: a path of this machine, or an address that Hadoop knows."""
+"""Locations of files: local paths, and URIs that Hadoop supports."""
 
 import re
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ from penstock.clients.jvm.maven import Package
 SCHEMES: Final = ("s3", "s3a", "gs", "hdfs", "file")
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _SDK: Final = "2.35.4"
-"""The release of Amazon's library that Hadoop 3.5 is made with. Parts that Hadoop asks for are 18 MB; all are 600."""
+"""The release of Amazon's SDK that Hadoop 3.5 is built with. The parts that Hadoop needs are 18 MB; all are 600 MB."""
 
 
 def _check_scheme(value: object) -> object:
@@ -26,35 +26,35 @@ def _check_scheme(value: object) -> object:
 
 
 FileLocation = Annotated[str, BeforeValidator(_check_scheme), Field(min_length=1)]
-"""A path, or an address of a known scheme."""
+"""A path, or a URI with a supported scheme."""
 
 
 def scheme(place: str) -> str | None:
-    """The scheme of an address; None of a path."""
+    """Return the scheme of a URI; None for a path."""
     found = _ADDRESS.match(place)
     return found[1].lower() if found else None
 
 
 def local_path(place: str) -> Path | None:
-    """The path, if it is one of this machine."""
+    """Return the path if it is local, else None."""
     if place.lower().startswith("file://"):
         return Path(place[len("file://") :])
     return None if scheme(place) else Path(place)
 
 
 def hadoop_address(place: str) -> str:
-    """The address as Hadoop has it: what is in S3 has another name there."""
+    """Return the URI for Hadoop, whose scheme for S3 is `s3a`."""
     return re.sub("^s3://", "s3a://", place, flags=re.IGNORECASE)
 
 
 def resolve_location(place: str, root: Path) -> str:
-    """The place; a relative path begins at `root`."""
+    """Resolve a relative path against `root`."""
     path = local_path(place)
     return hadoop_address(place) if path is None else str(root / path)
 
 
 def packages(place: str) -> tuple[Package, ...]:
-    """What Hadoop needs to read and write there, beside what comes with PySpark."""
+    """Return the packages that Hadoop needs to access a location, in addition to those that come with PySpark."""
     match scheme(place):
         case "s3" | "s3a":
             parts = ("s3", "s3-transfer-manager", "sts", "apache-client")
@@ -70,7 +70,7 @@ def packages(place: str) -> tuple[Package, ...]:
 
 
 def _hadoop() -> str:
-    """The release of the Hadoop that comes with PySpark."""
+    """Return the release of the Hadoop that comes with PySpark."""
     spark = find_spec("pyspark")
     folders = list(spark.submodule_search_locations or ()) if spark is not None else []
     names = [path.name for folder in folders for path in Path(folder, "jars").glob("hadoop-client-api-*.jar")]

@@ -9,7 +9,7 @@ _WITH_CREDENTIALS: Final = re.compile(r"([A-Za-z][\w+.-]*://)([^/?#]*)@(.*)", re
 
 
 class ServiceAddress(NamedTuple):
-    """An address that messages may show, and the user and password that stood in it: `https://user:password@host`."""
+    """A URL that messages may show, and the user and password that it contained: `https://user:password@host`."""
 
     url: str
     username: str | None = None

@@ -1,7 +1,7 @@
 """One connection to an endpoint, kept open between requests, with a deadline for each whole answer.
 
-It is made of the standard library: executors then need no package, and a request takes two thirds of the time that it
-takes with urllib3, whose timeouts would need the same deadline: they begin again with every byte.
+It uses the standard library: executors then need no package, and a request takes two thirds of the time that it takes
+with urllib3, whose timeouts would need the same deadline, because they start again with every byte.
 """
 
 import http.client

@@ -1,4 +1,4 @@
-"""The address that requests go to, what may be shown of it, and what became of one request."""
+"""The URL that requests go to, the parts of it that may be shown, and the result of one request."""
 
 import socket
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Endpoint:
     retry_secs: float
     secrets: tuple[str, ...] = field(default=(), repr=False)
     max_answer_bytes: int = 65_536
-    """How much of an answer is read. A connection with more to come is closed."""
+    """The maximum size of an answer that is read. A connection with more data to come is closed."""
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request failed. `answered`: the server said so itself, with a status."""
+    """Why a request failed. `answered`: the server has answered with a status."""
 
     code: str
     message: str

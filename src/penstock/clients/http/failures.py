@@ -1,4 +1,4 @@
-"""What an answer other than 2xx, or none at all, means: whether a retry may help, and what a message shows of it."""
+"""Classifies answers other than 2xx and missing answers: whether a retry may help, and what a message shows."""
 
 import html
 import re

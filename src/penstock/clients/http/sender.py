@@ -1,6 +1,6 @@
-"""Rows of a Spark task as requests to an endpoint, sent by the executor that has them.
+"""Sends the rows of a Spark task as requests to an endpoint, from the executor that has them.
 
-Rows come as JSON texts, and Arrow makes request bodies of them. Several requests are in flight at a time. A request
+Rows come as JSON texts, and Arrow builds request bodies from them. Several requests are in flight at a time. A request
 waits for earlier ones that have a key in common with it, so rows of one key arrive in their order.
 """
 
@@ -71,7 +71,7 @@ class Sender:
     rows_per_request: int
     in_flight: int
     single: bool
-    """Whether a body is one row, and not a list."""
+    """Whether a body is one row, rather than a list."""
     on_refusal: OnRefusal
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -112,7 +112,8 @@ class Sender:
             yield Request(number + place, body, rows[start:end], frozenset(keys[start:end].tolist()))
 
     def can_skip(self, failure: Failure) -> bool:
-        """Whether a batch goes on without these rows. What may pass is skipped, but is no dead letter."""
+        """Whether a batch continues without these rows. With `skip`, rows of a retriable failure are skipped too; they
+        never become dead letters."""
         match self.on_refusal:
             case "skip":
                 return failure.answered

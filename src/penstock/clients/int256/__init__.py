@@ -1,1 +1,1 @@
-"""Whole numbers of 256 bits, which Spark has no type for."""
+"""256-bit integers, for which Spark has no type."""

@@ -1,4 +1,4 @@
-"""256-bit numbers in Avro schemas: decimals of more digits than Spark has, and what is read in their place."""
+"""256-bit numbers in Avro schemas: decimals with more digits than Spark supports, and their replacements."""
 
 import json
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from penstock.sql.types.int256 import FIELDS, Int256Type, conversion_function, p
 from penstock.sql.types.long_decimals import SPARK_DIGITS, decimal_kind
 
 _SIGNED_DIGITS: Final = 76
-"""Up to so many digits, every number has room in 256 bits with a sign. More of them mean one without."""
+"""Up to this many digits, every number fits into 256 bits with a sign. Longer decimals count as unsigned."""
 _WIDTH: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Int256Decimal:
-    """How a decimal is read: as a 256-bit number made by a function, or as text with a scale."""
+    """How a decimal is read: as a 256-bit number that a function creates, or as text with a scale."""
 
     function: str
     kind: Int256Type | None = None
@@ -27,7 +27,7 @@ class Int256Decimal:
 
 
 def int256_decimal(schema: Any) -> Int256Decimal | None:
-    """How values of a type are carried, if Spark has no decimal for them."""
+    """Return how values of an Avro type are read if Spark has no decimal for them; None for other types."""
     match schema:
         case list():
             inner = [part for part in schema if part != "null"]
@@ -59,7 +59,7 @@ def _whole_number(schema: dict[str, Any], digits: int) -> Int256Decimal:
 
 
 def int256_fields(schema: str, within: tuple[str, ...] = ()) -> dict[str, Int256Decimal]:
-    """The fields of a record that are carried otherwise, or of a record in one of its fields."""
+    """Return the fields of a record that Spark has no type for, or those of a record in one of its fields."""
     records: dict[str, Any] = {}
     _collect_records(json.loads(schema), records)
     found = _record(json.loads(schema), records)
@@ -73,7 +73,7 @@ def int256_fields(schema: str, within: tuple[str, ...] = ()) -> dict[str, Int256
 
 
 def readable_schema(schema: str) -> str:
-    """A schema whose values Spark can read: decimals of too many digits are bytes."""
+    """Return a schema whose values Spark can read: decimals with too many digits are bytes."""
     return json.dumps(_strip_decimals(json.loads(schema)))
 
 

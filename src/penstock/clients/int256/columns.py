@@ -1,4 +1,4 @@
-"""Spark columns of 256-bit numbers: found by type, made of other values, and turned into text."""
+"""Spark columns of 256-bit numbers: found by type, created from other values, and converted to text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def has_int256(frame: DataFrame) -> bool:
-    """Whether a frame has 256-bit numbers, also inside other values."""
+    """Whether a frame has 256-bit numbers, also inside nested values."""
     types = schema_text(frame)
     return any(mark in types for mark in MARKS)
 
@@ -35,7 +35,6 @@ def int256_kind(kind: DataType) -> Int256Type | None:
 
 
 def int256_columns(schema: StructType) -> dict[str, Int256Type]:
-    """The columns of 256-bit numbers, with their types."""
     return {field.name: kind for field in schema if (kind := int256_kind(field.dataType)) is not None}
 
 
@@ -47,14 +46,14 @@ def to_int256(raw: Column, kind: Int256Type) -> Column:
 
 
 def to_text(value: Column, kind: Int256Type) -> Column:
-    """The digits of a 256-bit number."""
+    """Return the decimal digits of a 256-bit number."""
     from pyspark.sql import functions as f
 
     return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_text", value[struct_field(kind)], *_scale(kind))
 
 
 def to_decimal_bytes(value: Column, kind: Int256Type) -> Column:
-    """A 256-bit number in the bytes of an Avro decimal."""
+    """Return a 256-bit number as the bytes of an Avro decimal."""
     from pyspark.sql import functions as f
 
     return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_bytes", value[struct_field(kind)], *_scale(kind))
@@ -81,7 +80,7 @@ def int256_from_texts(frame: DataFrame, kinds: Mapping[str, Int256Type]) -> Data
 
 
 def int256_to_texts(frame: DataFrame) -> DataFrame:
-    """Convert all 256-bit numbers of a frame to decimal text, also inside other values."""
+    """Convert all 256-bit numbers of a frame to decimal text, also inside nested values."""
     if not has_int256(frame):
         return frame
     register_int256(frame.sparkSession)
@@ -89,7 +88,7 @@ def int256_to_texts(frame: DataFrame) -> DataFrame:
 
 
 def text_column(frame: DataFrame, name: str) -> Column:
-    """A column of a frame with its 256-bit numbers as text."""
+    """Return a column of a frame with its 256-bit numbers as text."""
     from pyspark.sql import functions as f
 
     return _convert_to_text(f.col(quote_spark_identifier(name)), frame.schema[name].dataType).alias(name)

@@ -1,4 +1,4 @@
-"""Columns that Spark has no type for, made of what was read in their place."""
+"""Columns that Spark has no type for, derived from the values that are read instead."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DerivedColumn:
     scale: int | None = None
 
     def of(self, read: Column) -> Column:
-        """The column; null for what it cannot be made of."""
+        """Return the column; null for values that cannot be converted."""
         from pyspark.sql import functions as f
 
         more = () if self.scale is None else (f.lit(self.scale),)
@@ -30,5 +30,5 @@ class DerivedColumn:
         return raw if self.kind is None else to_int256(raw, self.kind)
 
     def of_key(self, text: Column) -> Column:
-        """The column of a row that is gone, of which only the key is known."""
+        """Return the column of a deleted row from the text of its key."""
         return text if self.kind is None else DerivedColumn(conversion_function(self.kind), self.kind).of(text)

@@ -1,4 +1,4 @@
-"""The functions over 256-bit integers and long decimals, made known to sessions."""
+"""Registers the Java functions for 256-bit integers and long decimals."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 
 def register_int256(session: SparkSession) -> None:
-    """Make the functions known to a session, on all machines of its cluster, unless they are."""
+    """Register the functions with a session and load them on its cluster, unless they are registered."""
     register_functions(session, "penstock.clients.int256", "Int256", "penstock_to_u256")
     register_functions(session, "penstock.clients.int256", "LongDecimals", "penstock_to_dec")

@@ -1,1 +1,1 @@
-"""Java beside Spark: packages, compiled functions, and expressions that PySpark has no name for."""
+"""Java code for Spark: packages, compiled functions, and expressions that PySpark has no function for."""

@@ -1,6 +1,6 @@
-"""Java that comes with us: compiled once by the Janino that comes with Spark, and registered with sessions.
+"""Compiles our Java sources once, with the Janino that comes with Spark, and registers their functions with sessions.
 
-Janino knows Java without generics and lambdas. All sources of a package are compiled together.
+Janino supports Java without generics and lambdas. All sources of a package are compiled together.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 _LOCK: Final = Lock()
 _LOADED: Final[WeakKeyDictionary[SparkContext, set[str]]] = WeakKeyDictionary()
-"""By context, the packages that its JVM has. Asking the JVM takes a dozen calls."""
+"""The packages that the JVM of a context has loaded. Asking the JVM takes a dozen calls."""
 
 
 def register_functions(session: SparkSession, package: str, name: str, function: str) -> None:
-    """Register the functions of a class with a session and load it on its cluster, unless `function` is known to it.
+    """Register the functions of a class with a session and load it on its cluster, unless it knows `function`.
 
-    The class is `penstock.<name>`, its source is in a package of ours, and it registers its functions by itself.
+    The class is `penstock.<name>`, its source is in the Python package, and it registers its functions by itself.
     """
     with _LOCK:
         if not java_code.has_function(session, function):
@@ -38,7 +38,7 @@ def register_functions(session: SparkSession, package: str, name: str, function:
 
 
 def load_classes(context: SparkContext, package: str) -> None:
-    """Load all Java classes of a package of ours on the driver and on all machines of its cluster."""
+    """Load the Java classes of a Python package on the driver and on all machines of its cluster."""
     with _LOCK:
         _load(context, package)
 
@@ -53,7 +53,7 @@ def _load(context: SparkContext, package: str) -> None:
 
 
 def _library(context: SparkContext, package: str) -> Path:
-    """The archive of a package's classes, named by the content of their sources. One source may use another."""
+    """Return the jar of a package's classes, named by the content of their sources. Sources may use each other."""
     sources = {
         source.name: source.read_text(encoding="utf-8")
         for source in sorted(files(package).iterdir(), key=lambda source: source.name)

@@ -1,4 +1,4 @@
-"""Find a Java that Spark can use, before Spark fails to."""
+"""Finds a Java that Spark can use, before Spark fails without one."""
 
 import os
 import re
@@ -28,7 +28,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """The first Java that is new enough: JAVA_HOME, then PATH, then what `install-jdk` has installed."""
+    """Return the first Java that is new enough: from JAVA_HOME, then PATH, then those of `install-jdk`."""
     seen: list[Java] = []
     for home in _homes():
         version = _version(home)

@@ -1,6 +1,6 @@
-"""Packages of the JVM: found in Maven repositories by the Ivy that comes with Spark, and kept in a cache of our own.
+"""JVM packages: resolved from Maven repositories by the Ivy that comes with Spark, and kept in a cache of our own.
 
-No Maven is needed, and no Spark session. What was found once is remembered, so a later start asks nobody.
+Neither Maven nor a Spark session is needed. The result is stored, so a later start sends no request.
 """
 
 import fcntl
@@ -29,9 +29,9 @@ _PATTERN: Final = "[organisation]_[artifact]-[revision](-[classifier]).[ext]"
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package by its coordinates. `alone` leaves out what it depends on.
+    """A package, by its Maven coordinates. `alone` excludes its dependencies.
 
-    With `or_older`, the newest release of the same major version will do that is not newer than the version.
+    With `or_older`, the newest release of the same major version that is not newer than the version is used.
     """
 
     group: str
@@ -47,7 +47,7 @@ class Package:
 
 
 def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
-    """The files of the packages and, unless they are alone, of all that they depend on."""
+    """Return the files of the packages and, unless they are `alone`, of their dependencies. Downloads missing ones."""
     home = cache or cache_home()
     known = home / "sets" / f"{_digest(packages)}.json"
     if (files := _read_cached(known)) is not None:
@@ -67,7 +67,7 @@ def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
 
 @contextmanager
 def _hold_lock(home: Path) -> Iterator[None]:
-    """Wait until nobody else fetches: two Ivys on one cache that is empty find nothing."""
+    """Hold a lock against other processes: two Ivys on one empty cache find nothing."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -75,26 +75,26 @@ def _hold_lock(home: Path) -> Iterator[None]:
 
 
 def is_fetched(packages: Sequence[Package], cache: Path | None = None) -> bool:
-    """Whether the packages are here already."""
+    """Whether the packages are in the cache."""
     return _read_cached((cache or cache_home()) / "sets" / f"{_digest(packages)}.json") is not None
 
 
 def unpack_archive(package: Package, cache: Path | None = None) -> Path:
-    """The directory with what is in a package that is an archive."""
+    """Fetch a package that is an archive, and return the directory with its content."""
     (archive,) = fetch([package], cache)
     target = archive.parent / ".unpacked"
     if not target.is_dir():
         staged = archive.parent / f".unpacking.{os.getpid()}"
         with tarfile.open(archive) as content:
             content.extractall(staged, filter="data")
-        with suppress(OSError):  # somebody else was quicker
+        with suppress(OSError):  # another process was quicker
             staged.rename(target)
         shutil.rmtree(staged, ignore_errors=True)
     return target
 
 
 def cache_home() -> Path:
-    """Where packages are kept: `PENSTOCK_CACHE`, or the cache directory of the user."""
+    """Return the cache directory: `PENSTOCK_CACHE`, or the user's."""
     if chosen := os.environ.get("PENSTOCK_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
@@ -136,7 +136,7 @@ def _resolve(packages: Sequence[Package], home: Path, target: Path) -> None:
 
 
 def _missing(told: str) -> list[str]:
-    """The packages that Ivy says it did not find, as coordinates."""
+    """Return the packages that Ivy reports as not found, as coordinates."""
     found = [line.strip(" :\t") for line in told.splitlines() if line.strip().startswith("::")]
     names = [line.removesuffix(": not found") for line in found if line.endswith(": not found")]
     return [name.replace("#", ":").replace(";", ":") for name in dict.fromkeys(names)]
@@ -152,7 +152,7 @@ def _unreachable(packages: Sequence[Package], why: str) -> ServiceError:
 
 
 def _ivy() -> Path:
-    """Ivy, among the libraries of the Spark that is installed."""
+    """Return the jar of Ivy that comes with the installed Spark."""
     spark = find_spec("pyspark")
     folders = list(spark.submodule_search_locations or ()) if spark is not None else []
     found = [path for folder in folders for path in Path(folder, "jars").glob("ivy-*.jar")]
@@ -179,12 +179,12 @@ def _module(packages: Sequence[Package]) -> str:
 
 
 def _revision(package: Package) -> str:
-    """The version as Ivy is to look for it: one name for every set of versions that will do."""
+    """Return the version for Ivy: a single name stands for a set of acceptable versions."""
     return f"not-after-{package.version}" if package.or_older else package.version
 
 
 def _settings(packages: Sequence[Package]) -> str:
-    """Settings of Ivy: where to look, which the user may have said, and what our names for versions mean."""
+    """Return Ivy's settings: the repositories, as the user may configure, and the sets of acceptable versions."""
     chosen = os.environ.get("PENSTOCK_IVY_SETTINGS")
     matches = "".join(
         f'<match revision="{_revision(package)}" pattern="{_version_pattern(package.version)}" matcher="regexp"/>'
@@ -206,7 +206,7 @@ def _resolvers(chosen: str | None) -> str:
 
 
 def _version_pattern(version: str) -> str:
-    """A pattern of the releases of a major version up to this one: `4.2.0` takes 4.1.7, but no 4.2.1 and no preview."""
+    """Return a pattern for a major version's releases up to this one: `4.2.0` matches 4.1.7, not 4.2.1 or previews."""
     major, minor, patch = (int(part) for part in version.split("."))
     older = "|".join(str(number) for number in range(minor))
     latest = "|".join(str(number) for number in range(patch + 1))
@@ -215,7 +215,7 @@ def _version_pattern(version: str) -> str:
 
 
 def _mirror() -> str | None:
-    """The address that stands for Maven Central in the user's Maven settings, if there is one."""
+    """Return the URL of the mirror of Maven Central in the user's Maven settings, if there is one."""
     file = Path.home() / ".m2" / "settings.xml"
     try:
         tree = ElementTree.parse(file).getroot()

@@ -7,13 +7,13 @@ from penstock.clients.jvm.maven import Package
 
 
 def _spark_package(artifact: str) -> Package:
-    """A package of the Spark that is installed. Not every one is published for every release."""
+    """Return a package of the installed Spark release. Some are not published for every release."""
     release = ".".join(version("pyspark").split(".")[:3])
     return Package("org.apache.spark", f"{artifact}_2.13", release, alone=True, or_older=True)
 
 
 AVRO: Final = (_spark_package("spark-avro"),)
-"""Reading and writing files of Avro."""
+"""Packages to read and write Avro files."""
 KAFKA: Final = (
     _spark_package("spark-sql-kafka-0-10"),
     _spark_package("spark-token-provider-kafka-0-10"),
@@ -21,6 +21,6 @@ KAFKA: Final = (
     Package("org.apache.kafka", "kafka-clients", "3.9.2", alone=True),
     Package("org.apache.commons", "commons-pool2", "2.13.1", alone=True),
 )
-"""Reading and writing Kafka, and Avro with it."""
+"""Packages to read and write Kafka, including Avro."""
 POSTGRES: Final = (Package("org.postgresql", "postgresql", "42.7.11", alone=True),)
-"""Reading tables of PostgreSQL."""
+"""Packages to read PostgreSQL tables."""

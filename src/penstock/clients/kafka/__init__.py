@@ -1,1 +1,1 @@
-"""Kafka: how a cluster is reached, and what is asked of it beside reading and writing."""
+"""Kafka: connection settings, administration, and the decoding of records."""

@@ -1,4 +1,4 @@
-"""Avro bytes as plain values, for people who look at single records. Rows are read by Spark."""
+"""Decodes Avro into plain values, to show single records. Spark decodes rows."""
 
 import json
 import struct
@@ -17,12 +17,12 @@ _PER_SECOND: Final = {"timestamp-millis": 1_000, "timestamp-micros": 1_000_000}
 
 
 def schema_number(value: bytes) -> int | None:
-    """The number of the schema that a registry has put before bytes; None if there is none."""
+    """Return the schema id from a registry's header; None if there is no header."""
     return int.from_bytes(value[1:HEAD], "big") if value.startswith(ZERO) and len(value) >= HEAD else None
 
 
 def decode_avro(schema: str, value: bytes) -> Any:
-    """The value behind its head, with what JSON has for its types; raise ValueError if the bytes do not fit."""
+    """Decode the value after the header into JSON types; ValueError if the bytes do not fit the schema."""
     stream = BytesIO(value[HEAD:])
     try:
         found = _AvroReader(stream).read(json.loads(schema))
@@ -34,7 +34,7 @@ def decode_avro(schema: str, value: bytes) -> Any:
 
 
 def _json_safe(value: Any) -> Any:
-    """Bytes in base 64: JSON has none."""
+    """Replace bytes by base64, because JSON has no bytes."""
     match value:
         case bytes():
             return "base64:" + b64encode(value).decode()
@@ -46,7 +46,7 @@ def _json_safe(value: Any) -> Any:
 
 
 class _AvroReader:
-    """Reads one value. Types that have a name may be referred to by it."""
+    """Reads one value. Named types may be referred to by their names."""
 
     def __init__(self, stream: BytesIO) -> None:
         self._stream = stream
@@ -82,10 +82,10 @@ class _AvroReader:
         return found
 
     def _items(self) -> Iterator[None]:
-        """Once for every item that comes. They stand in blocks, and the last one is empty."""
+        """Yield once per item. Items come in blocks, and the last block is empty."""
         while size := self.long():
             if size < 0:
-                self.long()  # how many bytes the block has
+                self.long()  # the size of the block in bytes
             if abs(size) > self._stream.getbuffer().nbytes:
                 raise IndexError("a block has more items than the record has bytes")
             yield from repeat(None, abs(size))
@@ -138,7 +138,7 @@ _PLAIN: Final[Mapping[str, Callable[[_AvroReader], Any]]] = {
 
 
 def _logical(schema: Mapping[str, Any], value: Any) -> Any:
-    """A value as a person reads it: a time, or a number with its fraction."""
+    """Convert a value to a readable form: a time, or a decimal number."""
     kind = schema.get("logicalType")
     if kind in _PER_SECOND:
         moment = _EPOCH + timedelta(microseconds=value * 1_000_000 // _PER_SECOND[kind])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HEAD: Final = 5
 ZERO: Final = b"\0"
 UNKNOWN_SCHEMA: Final = "is not known yet: schema "
-"""How the failure of a query begins when a record has a schema that is not known. Its number follows in hexadecimal."""
+"""The start of a query's failure for a record with an unknown schema. Its id follows in hexadecimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def is_not_known_yet(column: str, since: Mapping[int, int]) -> Column:
 
 
 def request_schema(column: str) -> Column:
-    """Stop the query for a schema that is not known: `runtime.spark.errors.unknown_schema` finds its number."""
+    """Stop the query for an unknown schema: `runtime.spark.errors.unknown_schema` parses its id."""
     from pyspark.sql import functions as f
 
     return f.raise_error(f.concat(f.lit(UNKNOWN_SCHEMA), f.hex(f.substring(column, 2, 4))))

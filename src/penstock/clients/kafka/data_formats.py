@@ -10,7 +10,6 @@ from penstock.sql.types.arrow_types import TYPE_NAMES, column_type, is_long_frac
 
 
 def format_validator(*known: str) -> BeforeValidator:
-    """Return a validator for format names."""
 
     def check(value: object) -> object:
         if isinstance(value, str) and value not in known:
@@ -35,7 +34,7 @@ def _parse_type(value: object) -> object:
 
 
 ColumnType = Annotated[str, BeforeValidator(_parse_type, json_schema_input_type=str)]
-"""A type of Arrow or SQL, converted to a type of Spark."""
+"""An Arrow or SQL type, converted to a Spark type."""
 
 
 def _check_schema(schema: dict[str, str]) -> dict[str, str]:
@@ -47,7 +46,6 @@ def _check_schema(schema: dict[str, str]) -> dict[str, str]:
 
 
 Schema = Annotated[dict[str, ColumnType], AfterValidator(_check_schema)]
-"""Columns with their types."""
 
 
 def _number_to_text(value: object) -> object:
@@ -58,4 +56,4 @@ BEGINNING: Final = TextPattern(
     r"(earliest|latest|[0-9]+)", "a topic is read from `earliest`, `latest`, or a time in milliseconds since 1970"
 )
 Beginning = Annotated[str, BeforeValidator(_number_to_text, json_schema_input_type=str | int), BEGINNING]
-"""The position to start from."""
+"""The position to start reading from."""

@@ -1,4 +1,4 @@
-"""Records of Kafka as rows, in the words of Spark: decoded on the JVM, and what cannot be is marked, not lost."""
+"""Decodes Kafka records into rows on the JVM. Records that cannot be decoded are marked, not lost."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ METADATA: Final[Mapping[str, str]] = {
     "__kafka_offset": "offset",
     "__kafka_timestamp": "timestamp",
 }
-"""The columns of `include_metadata`, and what they are made from."""
+"""The columns of `include_metadata`, and the record fields that they come from."""
 METADATA_TYPES: Final = dict(zip(METADATA, ("INT", "BIGINT", "TIMESTAMP"), strict=True))
 RENAMING: Final = (
     "leave it out: of JSON, `schema` names the columns that are read; of Avro, those count that SQL asks for"
 )
-"""The way out where a column has a name that cannot be used."""
+"""The hint for a column whose name cannot be used."""
 VALUE: Final = "_decoded"
-"""The column that has a value while rows are made of it."""
+"""The column that holds the decoded value."""
 ENVELOPE: Final = "_envelope"
-"""The column that has what a value stands in, where it does."""
+"""The column that holds the decoded envelope."""
 ROW_AT: Final = ("after", "before")
-"""Where the row is in that."""
+"""The fields of an envelope that may hold the row."""
 
 FAULTS: Final[Mapping[str, str]] = {
     "not-text": "its value is not text in UTF-8",
@@ -56,15 +56,15 @@ FAULTS: Final[Mapping[str, str]] = {
     "schema-id-unknown": "the schema registry does not know its schema",
     "avro-unreadable": "its bytes do not fit its schema",
 }
-"""Why a record cannot be a row, by code. A fault is a code alone, or a code, `: ` and a reason that says more."""
+"""Faults by code: why a record cannot be decoded. A fault is a code, or a code, `: ` and a more detailed reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedValue:
-    """A value as a struct of columns, whether that is plainly sound, and else what is wrong: one of `FAULTS`, or null.
+    """A value as a struct of columns, whether it is plainly valid, and otherwise its fault: one of `FAULTS`, or null.
 
-    Most records are sound, and nothing more should be asked of them. Where values stand in an envelope, that is decoded
-    first, and says what has happened to the row.
+    Most records are valid, and nothing more should be evaluated for them. An envelope is decoded first, and has the
+    operation of the row.
     """
 
     value: Column
@@ -73,25 +73,25 @@ class DecodedValue:
     envelope: Column | None = None
     operation: Column | None = None
     made: Mapping[str, DerivedColumn] = field(default_factory=dict)
-    """The columns that are made of what a value has under their name."""
+    """The columns that are derived from the value of the same name."""
     absent: Column | None = None
-    """Whether the value says that there is none."""
+    """Whether the value is an encoded null, so that the record counts as one without a value."""
 
 
 def json_value(columns: Mapping[str, str]) -> DecodedValue:
-    """JSON objects. A field that is not there is null; one that does not fit its type is a fault."""
+    """Decode JSON objects. A missing field is null; a field that does not fit its type is a fault."""
     return _json(_fields(columns), VALUE, _derive_from_text(columns))
 
 
 def json_envelope_value(columns: Mapping[str, str]) -> DecodedValue:
-    """JSON objects as Debezium wraps them, with their schema or without."""
+    """Decode JSON objects in a Debezium envelope, with their schema or without."""
     row = f"STRUCT<{_fields(columns)}>"
     schema = f"before {row}, after {row}, op STRING"
     return unwrap_envelope(_json(schema, ENVELOPE, _derive_from_text(columns), envelope=True))
 
 
 def unwrap_envelope(whole: DecodedValue) -> DecodedValue:
-    """The row in an envelope that is found in `ENVELOPE`: before a delete, and after anything else."""
+    """Take the row from the decoded envelope in `ENVELOPE`: `before` of a delete, and `after` of anything else."""
     from pyspark.sql import functions as f
 
     said = f.col(f"{ENVELOPE}.op")
@@ -106,7 +106,7 @@ def unwrap_envelope(whole: DecodedValue) -> DecodedValue:
 
 
 def _fields(columns: Mapping[str, str]) -> str:
-    """The columns as they are read: 256-bit numbers as text, of which they are made."""
+    """Return the columns as they are read: 256-bit numbers as text, from which they are derived."""
     return ", ".join(
         f"{quote_spark_identifier(name)} {kind if parse_int256_type(kind) is None else 'STRING'}"
         for name, kind in columns.items()
@@ -119,7 +119,7 @@ def _derive_from_text(columns: Mapping[str, str]) -> dict[str, DerivedColumn]:
 
 
 def _json(schema: str, at: str, made: Mapping[str, DerivedColumn], *, envelope: bool = False) -> DecodedValue:
-    """A value as a struct that is found in the column `at`. What a schema registry has put before it is passed over."""
+    """Decode a value into a struct, which is then found in the column `at`. A schema registry's header is skipped."""
     from pyspark.sql import functions as f
 
     value = json_row(f.col("value"), schema, registry=True, envelope=envelope)
@@ -128,7 +128,7 @@ def _json(schema: str, at: str, made: Mapping[str, DerivedColumn], *, envelope: 
 
 
 def raw_value() -> DecodedValue:
-    """The bytes themselves, as the one column `value`."""
+    """Take the bytes of the value as the single column `value`."""
     from pyspark.sql import functions as f
 
     return DecodedValue(f.struct(f.col("value").alias("value")), f.lit(False), f.lit(None).cast("string"))
@@ -136,15 +136,15 @@ def raw_value() -> DecodedValue:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What rows are made of beside the columns of the value."""
+    """What rows have in addition to the columns of the value."""
 
     key: Sequence[str] = ()
     operation: bool = False
     metadata: bool = False
     key_schemas: WriterSchemas | None = None
-    """Those of keys in Avro; None if they cannot be asked for."""
+    """The Avro schemas of keys; None if there is no registry to ask."""
     topic: str = ""
-    """Where they come from."""
+    """The topic of the records, for messages."""
 
     @property
     def reserved_names(self) -> frozenset[str]:
@@ -153,7 +153,7 @@ class Shape:
 
 
 def json_columns(records: DataFrame) -> dict[str, str]:
-    """The columns of JSON objects, as Spark finds them; it looks at all of them that are sound."""
+    """Infer the columns of JSON objects with Spark, from all valid ones."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StructField, StructType
 
@@ -167,7 +167,7 @@ def json_columns(records: DataFrame) -> dict[str, str]:
 def decode_records(
     records: DataFrame, decoded: DecodedValue, shape: Shape, fault: str, kept: Sequence[str] = ()
 ) -> DataFrame:
-    """The rows of records, with what is wrong with each in the column `fault`, and with these columns of theirs."""
+    """Decode records into rows, with the fault of each in the column `fault`, and with their columns `kept`."""
     from pyspark.sql import functions as f
 
     if decoded.envelope is not None:
@@ -212,7 +212,7 @@ def decode_records(
 
 
 def filter_by_metadata(records: DataFrame, condition: str) -> DataFrame:
-    """The records whose place and time meet a condition. Where it cannot be told, they stay."""
+    """Filter records by a condition on their position and time. Records for which it cannot be computed are kept."""
     from pyspark.sql import functions as f
 
     found = records.withColumns({name: f.col(of) for name, of in METADATA.items()})
@@ -220,7 +220,7 @@ def filter_by_metadata(records: DataFrame, condition: str) -> DataFrame:
 
 
 def _operation() -> Column:
-    """What the header says of a record: an insert without one, null if it is no word that we know."""
+    """Return the operation in a record's header: an insert if there is none, null if it is unknown."""
     from pyspark.sql import functions as f
 
     said = f.filter("headers", lambda header: header["key"] == OPERATION_HEADER)
@@ -236,7 +236,7 @@ def _known_operation(word: Column) -> Column:
 
 
 def with_origin(records: DataFrame, name: str) -> DataFrame:
-    """The records with all that they are in one more column."""
+    """Add a column with all fields of the record."""
     from pyspark.sql import functions as f
 
     headers = ["headers"] if "headers" in records.columns else []
@@ -245,7 +245,7 @@ def with_origin(records: DataFrame, name: str) -> DataFrame:
 
 
 def add_order(records: DataFrame) -> DataFrame:
-    """The records with the columns of `ORDER`: by partition, and in it by offset."""
+    """Add the columns of `ORDER`: records are ordered by partition, and within it by offset."""
     from pyspark.sql import functions as f
 
     partition = f.concat_ws("/", f.col("topic"), f.lpad(f.col("partition").cast("string"), 9, "0"))

@@ -1,6 +1,6 @@
-"""Keys of records that have no value, as the columns of the row that is gone: text, JSON, or Avro of a registry.
+"""Keys of tombstones, decoded into the key columns of the deleted row: text, JSON, or Avro with a schema registry.
 
-A wrong key would delete another row. So whatever is not surely the primary key is none.
+A wrong key would delete another row. So a key counts only if it is certainly the primary key.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SIMPLE: Final = frozenset({"string", "bytes", "int", "long", "float", "double",
 
 @dataclass(frozen=True, slots=True)
 class DecodedKey:
-    """The columns that a key tells, by name, null where it does not, and what is wrong with it: a code, or null."""
+    """The columns of a key, by name, null if the key lacks them, and the fault of the key: a code, or null."""
 
     columns: Mapping[str, Column]
     fault: Column
@@ -46,9 +46,9 @@ class DecodedKey:
 def decode_key(
     types: Mapping[str, DataType], made: Mapping[str, DerivedColumn], schemas: WriterSchemas | None
 ) -> DecodedKey:
-    """The columns of a key, whose types are given in its order. A row that has not got them all has no key.
+    """Decode a key into columns, whose types are given in the key's order. A key that lacks one of them is a fault.
 
-    Without `schemas`, keys of a registry cannot be read. With them, a key whose schema is new stops the query.
+    Without `schemas`, keys in Avro cannot be read. With them, a key with an unknown schema stops the query.
     """
     from pyspark.sql import functions as f
 
@@ -72,7 +72,7 @@ def decode_key(
 
 
 def _cast_text(text: Column, kind: DataType, made: DerivedColumn | None) -> Column:
-    """A text as a column of this type, null if it is none. Spark would pass over what is no letter around a number."""
+    """Cast text to this type; null if it does not fit. Spark would ignore control characters around numbers."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
@@ -88,7 +88,7 @@ def _cast_text(text: Column, kind: DataType, made: DerivedColumn | None) -> Colu
 
 
 def _texts(names: Sequence[str]) -> dict[str, Column]:
-    """The parts of a key as text: fields of a JSON object, a JSON string, or what stands between colons."""
+    """Return the parts of a key as text: fields of a JSON object, a JSON string, or parts separated by colons."""
     from pyspark.sql import functions as f
 
     text = f.col("key").cast("string")
@@ -109,7 +109,7 @@ def _texts(names: Sequence[str]) -> dict[str, Column]:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """What a key of one schema has for a column, and how it is carried where Spark has no type for it."""
+    """The field of a column in keys of one schema, and its conversion if Spark has no type for it."""
 
     begins: Column
     read: Column
@@ -117,7 +117,7 @@ class _Field:
 
 
 def _fields(names: Sequence[str], schemas: WriterSchemas) -> dict[str, list[_Field]]:
-    """By column, what the keys of each schema have for it: a field of that name, or the only one is the whole key."""
+    """Return, by column, its field in keys of each schema: one of the same name, or the whole key if it is alone."""
     from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
@@ -144,7 +144,7 @@ def _fields(names: Sequence[str], schemas: WriterSchemas) -> dict[str, list[_Fie
 
 
 def _select_key_schema(root: Any, names: Sequence[str]) -> Any | None:
-    """What of a key's schema is read: the fields of the primary key, or all of it. None if that is not there."""
+    """Return the part of a key's schema that is read: the primary key's fields, or all; None if it lacks them."""
     if isinstance(root, dict) and root.get("type") == "record":
         lower = [name.lower() for name in names]
         fields = [field for field in root["fields"] if field["name"].lower() in lower and _is_simple(field["type"])]
@@ -153,7 +153,7 @@ def _select_key_schema(root: Any, names: Sequence[str]) -> Any | None:
 
 
 def _is_simple(schema: Any) -> bool:
-    """Whether values are single ones, and the type is written out in full."""
+    """Whether a type is a scalar one that is written out in full."""
     match schema:
         case str():
             return schema in _SIMPLE
@@ -170,7 +170,7 @@ def _is_simple(schema: Any) -> bool:
 def _avro_column(
     name: str, kind: DataType, made: DerivedColumn | None, fields: Mapping[str, Sequence[_Field]]
 ) -> Column:
-    """A column out of Avro, each key by its own schema."""
+    """Return a column of Avro keys, each decoded with its own schema."""
     from pyspark.sql import functions as f
 
     column = f.lit(None)

@@ -1,1 +1,1 @@
-"""PostgreSQL, as sinks write it: rows by COPY from where they are, into a table by one transaction a batch."""
+"""PostgreSQL: servers and connections, change data capture, and writes by COPY with one transaction per batch."""

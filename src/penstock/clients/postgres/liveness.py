@@ -52,7 +52,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
             return answer
 
     def _look_after(self, silent: float) -> float:
-        """Return since when the server is silent; close the connection if nobody works for it."""
+        """Return since when the server is silent; close the connection if the server does not work for it."""
         if self.let_go:
             self._give_up("the wait was cancelled")
         if self.server is None or time.monotonic() - silent < self.server.patience_seconds:
@@ -81,7 +81,6 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def open_connection(server: PostgresServer, **options: Any) -> WatchedConnection:
-    """Open a connection."""
     connection = WatchedConnection.connect(**server.address, **options)
     connection.server = server
     _OPEN.add(connection)

@@ -87,7 +87,6 @@ class PostgresServer:
         liveness.cancel_waits(self)
 
     def with_settings(self, said: Mapping[str, Any]) -> PostgresServer:
-        """Return the server with some settings replaced."""
         return replace(self, **said)
 
     @contextmanager

@@ -5,7 +5,7 @@ from penstock.settings import PostgresConnection, Settings, connection_name
 
 
 def sink_server(settings: Settings, sink: str) -> PostgresServer:
-    """The server of all sinks, with what is said of this one in place of its own."""
+    """Return the server for a sink: that of all sinks, with the settings of this one applied."""
     server = _with_connection(PostgresServer(), settings.postgres_sink)
     own = settings.postgres_sink_connections.get(connection_name(sink))
     return server if own is None else _with_connection(server, own)

@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL: the columns that rows need, and those that are there."""
+"""PostgreSQL tables: the columns that rows need, and those that exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME: Final = 63
 LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('penstock'))"
-"""Of several that make a table at once, PostgreSQL lets one fail, also with IF NOT EXISTS."""
+"""A lock for creating tables: of several concurrent attempts, PostgreSQL lets one fail, even with IF NOT EXISTS."""
 
 
 def quote_identifier(name: str) -> str:
@@ -41,7 +41,7 @@ class QualifiedTable:
 
     @property
     def parameter_safe(self) -> str:
-        """As it stands in a statement that has parameters."""
+        """The name for a statement that has parameters, with `%` doubled."""
         return str(self).replace("%", "%%")
 
     def sibling(self, name: str) -> QualifiedTable:
@@ -66,7 +66,7 @@ _NESTED: Final = ("struct", "array", "map", "variant")
 
 
 def postgres_type(kind: DataType) -> str:
-    """The type of a column for values of a type of Spark."""
+    """Return the column type for values of a Spark type."""
     spoken = kind.simpleString()
     if (wide := int256_kind(kind)) is not None:
         return "numeric({},{})".format(*decimal_sizes(wide)) if is_decimal(wide) else "numeric(78,0)"
@@ -76,7 +76,7 @@ def postgres_type(kind: DataType) -> str:
 
 
 def type_of(spoken: str) -> str | None:
-    """The type of a column for values of a type of Spark SQL, by its name; None where that is not sure."""
+    """Return the column type for values of a Spark SQL type, given by name; None if it is not certain."""
     name = spoken.lower().replace(" ", "")
     if name.startswith("decimal("):
         return name.replace("decimal", "numeric")
@@ -84,7 +84,7 @@ def type_of(spoken: str) -> str | None:
 
 
 def wanted_columns(schema: StructType, without: Sequence[str]) -> dict[str, str]:
-    """What rows need. PostgreSQL would cut longer names in silence, and then not find them."""
+    """Return the columns that rows need. Refuse names that PostgreSQL would truncate, and then not find again."""
     found = {field.name: postgres_type(field.dataType) for field in schema if field.name not in without}
     for name in found:
         if len(name.encode()) > _LONGEST_NAME:
@@ -94,7 +94,7 @@ def wanted_columns(schema: StructType, without: Sequence[str]) -> dict[str, str]
 
 
 def columns_of(db: Database, table: QualifiedTable) -> dict[str, str]:
-    """The columns of a table and their types, none if there is no such table."""
+    """Return the columns of a table and their types; empty if it does not exist."""
     found = db.execute(
         "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
         " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
@@ -104,7 +104,7 @@ def columns_of(db: Database, table: QualifiedTable) -> dict[str, str]:
 
 
 def make_schema(db: Database, name: str) -> None:
-    """Make a schema unless it is there. To ask for one that is there takes a right that nobody else needs."""
+    """Create a schema unless it exists. CREATE for an existing one requires a right that is not needed otherwise."""
     if db.execute("SELECT to_regnamespace(%s)", (quote_identifier(name),)).fetchone() == (None,):
         db.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(name)}")
 
@@ -119,15 +119,14 @@ def create_table(db: Database, table: QualifiedTable, columns: Mapping[str, str]
 
 
 def add_columns_sql(table: QualifiedTable, columns: Mapping[str, str], unless: str = "") -> str:
-    """The statement that gives a table more columns."""
     return f"ALTER TABLE {table} " + ", ".join(
         f"ADD COLUMN {unless}{quote_identifier(n)} {kind}" for n, kind in columns.items()
     )
 
 
 def check_types(db: Database, table: QualifiedTable, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
-    """Refuse a table with a column that cannot hold every value that may come. A value that does not meet the
-    constraints of a domain is a row that is not taken."""
+    """Refuse a table with a column that cannot hold every possible value. A value that violates the constraints of a
+    domain is a rejected row instead."""
     enums = _enums(db, table) if "text" in wanted.values() else frozenset()
     below = {**there, **domains(db, table)}
     for name, kind in wanted.items():
@@ -140,7 +139,7 @@ def check_types(db: Database, table: QualifiedTable, wanted: Mapping[str, str], 
 
 
 def _enums(db: Database, table: QualifiedTable) -> frozenset[str]:
-    """The columns that hold one of some words."""
+    """Return the columns whose types are enums."""
     found = db.execute(
         "SELECT attname::text FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid"
         " WHERE attrelid = to_regclass(%s) AND typtype = 'e'",
@@ -150,7 +149,7 @@ def _enums(db: Database, table: QualifiedTable) -> frozenset[str]:
 
 
 def domains(db: Database, table: QualifiedTable) -> dict[str, str]:
-    """The columns whose types are domains, and the types below those."""
+    """Return the columns whose types are domains, with their base types."""
     found = db.execute(
         "WITH RECURSIVE below AS ("
         " SELECT attname::text AS name, typbasetype AS type, typtypmod AS modifier FROM pg_attribute"
@@ -163,7 +162,7 @@ def domains(db: Database, table: QualifiedTable) -> dict[str, str]:
 
 
 def check_key(db: Database, table: QualifiedTable, key: Sequence[str]) -> None:
-    """Refuse a table in which the key may stand twice, or be null."""
+    """Refuse a table in which the key may occur twice, or be null."""
     unique = db.execute(
         "SELECT array_agg(attname::text) FROM pg_index"
         " JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY((indkey::int2[])[0:indnkeyatts - 1])"
@@ -183,7 +182,7 @@ _DIGITS: Final = re.compile(r"numeric\((\d+),(\d+)\)")
 _TIMES: Final = frozenset(
     f"timestamp{digits} {zone} time zone" for digits in ("", "(6)") for zone in ("with", "without")
 )
-"""Times that keep every microsecond. With fewer digits PostgreSQL would round in silence."""
+"""Types that keep every microsecond. With fewer digits PostgreSQL would round without an error."""
 _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "smallint": frozenset({"integer", "bigint", "numeric", "real", "double precision"}),
     "integer": frozenset({"bigint", "numeric", "double precision"}),
@@ -202,7 +201,7 @@ _WHOLE_DIGITS: Final[Mapping[str, int]] = {"smallint": 5, "integer": 10, "bigint
 
 
 def can_hold(there: str, kind: str) -> bool:
-    """Whether a column of one type holds what is written as another. Texts may be refused one by one."""
+    """Whether a column of one type can hold values of another. Single texts may still be rejected."""
     if there == kind or there in _WIDER.get(kind, ()):
         return True
     if kind == "text":
@@ -216,7 +215,7 @@ def can_hold(there: str, kind: str) -> bool:
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
-    """How many digits a number has before and behind its point."""
+    """Return the number of digits of a numeric type before and after the decimal point."""
     if digits := _DIGITS.fullmatch(kind):
         return int(digits[1]) - int(digits[2]), int(digits[2])
     return (_WHOLE_DIGITS[kind], 0) if kind in _WHOLE_DIGITS else None

@@ -29,7 +29,7 @@ class RegisteredSchema:
 
 @dataclass(frozen=True, slots=True)
 class SubjectRows:
-    """The columns of rows, None if the schema does not tell, and the key columns."""
+    """The columns of rows, None if the schema does not define them, and the key columns."""
 
     columns: Columns | None
     key: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ class Registry:
 
 
 def _refusal(url: str, error: StatusError) -> ServiceError:
-    """Return the error for an answer that would be the same the next time."""
+    """Return the error for an answer that a retry would not change."""
     if error.status in (401, 403):
         hint = "see the user and the password of the registry"
         text = f"the schema registry at {url} refused the user or the password: it answers {error.status}"

@@ -24,7 +24,7 @@ _LONGEST_SECS: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class _MissingSchema:
-    """The registry had no schema of this number when it was asked; `due` is when to ask again."""
+    """The registry had no schema with this id when it was asked; `due` is when to ask again."""
 
     asked_at: float
     attempts: int = 1
@@ -35,7 +35,7 @@ class _MissingSchema:
 
 
 class SchemaArrived(QueryFailed):
-    """A query must begin again: the registry has a schema that it did not have when the query began."""
+    """A query must restart: the registry has a schema that it did not have when the query began."""
 
     def __init__(self, number: int) -> None:
         super().__init__("query-failed", f"the registry has schema {number} now", retriable=True)
@@ -78,14 +78,13 @@ class SchemaCache:
         return WriterSchemas({**self._keys[topic], **further.writers}, further.unknown, further.since)
 
     def _requested_writers(self) -> WriterSchemas:
-        """Return the schemas that were requested by id."""
         return self._fixed or WriterSchemas(dict(self._fetch_schema), frozenset(self._missing))
 
     def freeze(self, notes: Path | None) -> "SchemaCache":
-        """Return a copy that learns no further ids, so that all batches of a query are read alike.
+        """Return a copy that learns no further ids, so that all batches of a query are decoded alike.
 
-        Ids without a schema are noted. If one of them gets a schema later, batches that began before are still read
-        without it when they are repeated: a sink may have the rest of such a batch, and its dead letters may be kept.
+        Ids without a schema are noted. If one of them gets a schema later, batches that began before are still decoded
+        without it when they are retried: a sink may have the rest of such a batch, and its dead letters may be stored.
         """
         found, noted = copy(self), _read_notes(notes)
         known, missing, now = dict(self._fetch_schema), frozenset(self._missing), int(time.time() * 1000)

@@ -1,1 +1,1 @@
-"""Columns and keys that rows of every connector share."""
+"""Reserved columns, operations and key order of rows, for all connectors."""

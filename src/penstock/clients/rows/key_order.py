@@ -1,4 +1,4 @@
-"""The rows of a batch among tasks, in the order that they had."""
+"""Distributes the rows of a batch among tasks, and keeps their order."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PLACE: Final = "_penstock_place"
 
 
 def partition_in_order(rows: DataFrame, key: Sequence[str], tasks: int | None = None) -> DataFrame:
-    """All rows of a key in one task, in the order that they have; rows without a key, as they come.
+    """Put all rows of a key into one task, in order. Without a key, rows are spread over tasks, each in order.
 
-    Tasks get what others send them in any order. A batch that is done again has the same rows in the same places only
-    because they are sorted.
+    Tasks receive shuffled rows in any order. Only because they are sorted, a retried batch has the same rows at the
+    same places.
     """
     from pyspark.sql import functions as f
 

@@ -1,4 +1,4 @@
-"""Names that columns of a source can have, and those that they cannot."""
+"""Checks the names of a source's columns."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _OURS: Final = frozenset({ERROR, ORIGIN, *ORDER})
 
 
 def invalid_names_error(names: Iterable[str], whose: str, hint: str, ours: Iterable[str] = ()) -> ServiceError | None:
-    """What is wrong with names of columns: SQL takes two of them for one, or rows need one for something else.
+    """Return an error if two names are equal for SQL, or if a name is reserved.
 
-    `ours` are names that rows of this source need beside those that all rows do.
+    `ours` are names that are reserved in this source in addition to those of all rows.
     """
     listed = list(names)
     taken = {name.lower() for name in (*_OURS, *ours)}
@@ -31,7 +31,7 @@ def invalid_names_error(names: Iterable[str], whose: str, hint: str, ours: Itera
 
 
 def duplicate_names_error(names: Iterable[str], whose: str, hint: str) -> ServiceError | None:
-    """What to say of names of which SQL takes two for one."""
+    """Return an error if two names are equal for SQL, which ignores case."""
     match find_case_clash(names):
         case None:
             return None
@@ -45,8 +45,8 @@ def duplicate_names_error(names: Iterable[str], whose: str, hint: str) -> Servic
 
 
 def case_sensitive_session(spark: SparkSession) -> SparkSession:
-    """A session that tells names apart by case, to find columns of text in: of two that are alike Spark would keep one,
-    and read values of the other as nulls."""
+    """Open a session that distinguishes names by case, to infer columns of text: of two names that differ only by case,
+    Spark would keep one, and read values of the other as nulls."""
     session = spark.newSession()
     session.conf.set("spark.sql.caseSensitive", "true")
     return session

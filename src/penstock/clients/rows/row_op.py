@@ -1,4 +1,4 @@
-"""What a row says has happened to it, as sinks understand it."""
+"""The operation of a row, as sinks interpret it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def row_operation(rows: DataFrame) -> Column:
-    """`i`, `u` or `d`, whatever the case it is written in. What is none of them, or nothing, is an insert."""
+    """Return `i`, `u` or `d`, ignoring case. A missing or unknown operation is an insert."""
     from pyspark.sql import functions as f
 
     if OP not in rows.columns:

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from penstock.config import TextPattern
 
 TOPIC_NAME: Final = r"(?:[A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9._-])[A-Za-z0-9._-]{0,246}"
-"""What Kafka takes for a topic, and what is one directory here: never `.` or `..`."""
+"""A name that is valid for a Kafka topic and for a directory: never `.` or `..`."""
 TopicName = Annotated[
     str,
     TextPattern(
@@ -14,10 +14,9 @@ TopicName = Annotated[
         " and is not `.` or `..`",
     ),
 ]
-"""The name of a topic."""
 ERRORS: Final = ".errors"
 
 
 def dead_letter_topic(node_id: str) -> str:
-    """The topic that keeps the rows of a node that could not be used."""
+    """Return the dead-letter topic of a node."""
     return node_id.partition(".")[2] + ERRORS

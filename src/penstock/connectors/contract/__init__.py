@@ -1,4 +1,4 @@
-"""What a connector is: a frozen model that is configuration, documentation and behaviour in one.
+"""The contract of connectors: a connector is a frozen model that is its configuration, documentation and behaviour.
 
 A connector holds no connection and no state, and can be pickled. It imports pyspark and its client library inside
 methods only, so that checking a project starts no JVM.

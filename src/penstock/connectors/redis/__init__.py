@@ -1,1 +1,1 @@
-"""Redis: a hash for each key. Modules besides `sink` are loaded by executors and import little."""
+"""Redis: one hash per key. Modules other than `sink` are loaded by executors and import little."""

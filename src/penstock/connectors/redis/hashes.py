@@ -23,8 +23,8 @@ _FIELDS: Final = ("rows", "refused", "value", "message", "failure")
 
 @dataclass(frozen=True, slots=True)
 class WriteHashes:
-    """What a task does with its part of a batch. It reports what it could not do as a row, and never fails by itself:
-    Spark would try it again, and would pass on nothing but a text."""
+    """Writes the rows of a task. It returns its failure as a row and never raises: Spark would retry the task, and
+    would return nothing but a text."""
 
     server: RedisServer
     prefix: str
@@ -55,7 +55,7 @@ class WriteHashes:
         yield _report(rows=written, refused=refused)
 
     def _write(self, client: Redis, rows: pyarrow.RecordBatch) -> dict[int, str]:
-        """Write rows in one transaction; those that are refused, by their number, and why."""
+        """Write rows in one transaction; return those that are rejected, by number, with the reasons."""
         ops, keys, *columns = (column.to_pylist() for column in rows.columns)
         wrong: dict[int, str] = {at: "a column of its key is null" for at, key in enumerate(keys) if key is None}
         names, commands = [f"{self.prefix}:{key}" for key in keys], list[int]()
@@ -74,7 +74,7 @@ class WriteHashes:
                 commands.append(at)
                 pipe.hdel(names[at], *nulls)
         for at, answer in zip(commands, pipe.execute(raise_on_error=False), strict=True):
-            if isinstance(answer, Exception):  # a key that is no hash; what fails as a whole is raised
+            if isinstance(answer, Exception):  # the key is no hash; errors of the transaction are raised
                 wrong.setdefault(at, f"Redis does not take `{names[at]}`: {answer}")
         if self.ttl_secs is not None:
             pipe = client.pipeline(transaction=False)
@@ -93,7 +93,7 @@ class WriteHashes:
 
 
 def _add_nothing(*about: object) -> None:
-    """Keep an error as Redis words it. Its client would add the command, with the values of the row."""
+    """Do not annotate an error: the client would add the command, with the values of the row."""
 
 
 def _is_finite(text: str | None) -> bool:

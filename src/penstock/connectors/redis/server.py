@@ -1,4 +1,4 @@
-"""A Redis server: how it is reached, and its errors as ours."""
+"""A Redis server: its address, and the translation of its errors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from redis import Redis
 
 _PASSING: Final = frozenset({"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF", "BUSY"})
-"""Codes with which Redis begins an error that passes by itself, where its client has no class for them."""
+"""Error codes of Redis that are temporary, and for which its client has no exception class."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisServer:
-    """How a server is reached. It travels to the executors."""
+    """The address and the login of a server. It is sent to the executors."""
 
     url: str
     database: int
@@ -31,7 +31,7 @@ class RedisServer:
         return f"Redis at {self.url}"
 
     def connect(self) -> Redis:
-        """A client that never tries again by itself: the runtime does, with the whole batch."""
+        """Open a client that never retries: the runtime does, with the whole batch."""
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
@@ -52,7 +52,7 @@ class RedisServer:
         )
 
     def failure(self, error: Exception) -> ServiceError:
-        """An error of the client as ours, by its class, or by the code that Redis begins it with."""
+        """Translate an error of the client, by its class or by its Redis error code."""
         from redis import exceptions
 
         code, text, retriable, hint = "database-refused", f"{self!r}: {error}", False, None
@@ -74,7 +74,7 @@ class RedisServer:
 
 @dataclass(slots=True)
 class Session:
-    """A client for a `with`; its errors come out as ours."""
+    """A client as a context manager that translates its errors."""
 
     server: RedisServer
     client: Redis | None = None

@@ -1,4 +1,4 @@
-"""Redis, as a sink."""
+"""Redis hashes as a sink."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _LEDGER_SECS: Final = 30 * 86_400
-"""How long it is remembered which batch was written last."""
+"""How long the ledger remembers the last batch."""
 
 
 class RedisSink(Sink):
-    """Writes a hash to Redis for each primary key, with a field for each column.
+    """Writes one Redis hash per primary key, with a field for each column.
 
-    A row sets the fields of its hash; a null removes its field, and a delete removes the hash. Values are texts.
+    A row sets the fields of its hash; a null removes its field, and a delete removes the hash. Values are strings.
     """
 
     type: Literal["redis"] = "redis"
@@ -48,26 +48,26 @@ class RedisSink(Sink):
     inert: ClassVar[Mapping[str, str]] = {"parallelism": Sink.inert["parallelism"]}
 
     url: str = "redis://127.0.0.1:6379"
-    """The server: `redis://host:port`, or `rediss://host:port` with TLS. The password is a field of its own."""
+    """The server: `redis://host:port`, or `rediss://host:port` with TLS. The password has a field of its own."""
     user: str | None = None
-    """The user, of a server that has users (ACL)."""
+    """The user name, if the server has users (ACL)."""
     password: Secret = SecretStr("")
-    """The password, best as `${NAME}`; never shown again."""
+    """The password, best as `${NAME}`. It is never shown."""
     ca_file: str | None = None
-    """A file with the certificate that the server's is signed with, for `rediss://`. Default: those of the machine."""
+    """A file with the CA certificate that signed the server's, for `rediss://`. Default: the CAs of the machine."""
     database: Whole = Field(0, ge=0)
     """The number of the database."""
     key_prefix: str = Field(min_length=1)
-    """What the name of every hash begins with: `orders` gives `orders:42`. The parts of a key of several columns are
+    """The prefix of the name of every hash: `orders` gives `orders:42`. The parts of a key with several columns are
     joined by `:`, with `\\` before each `:` and `\\` in them."""
     primary_key: Key = ()
-    """The columns that name a hash, separated by commas. A row with a null among them is refused."""
+    """The columns of the key, separated by commas. A row with a null in one of them is rejected."""
     ttl_secs: Whole | None = Field(None, ge=1)
-    """After how many seconds a hash expires that no row has set since. Default: never."""
+    """The number of seconds after its last row when a hash expires. Default: never."""
     batch_size: Whole = Field(1000, ge=1)
-    """Rows of one transaction at most."""
+    """The maximum number of rows per transaction."""
     timeout: Duration = Field(10_000, ge=1)
-    """How long an answer is waited for."""
+    """The timeout of an answer."""
 
     @field_validator("url")
     @classmethod
@@ -144,7 +144,7 @@ class RedisSink(Sink):
         return WriteResult(sum(r["rows"] or 0 for r in reports), sum(r["refused"] or 0 for r in reports))
 
     def _texts(self, batch: DataFrame, names: list[str]) -> DataFrame:
-        """The operation, the key and the columns as texts. Their names may be none that Spark can pass to Python."""
+        """Return operation, key and columns as text. They are renamed: Spark cannot pass every name to Python."""
         from pyspark.sql import functions as f
 
         texts = {name: _text(f.col(quote_spark_identifier(name)), batch.schema[name].dataType) for name in names}
@@ -166,14 +166,14 @@ class RedisSink(Sink):
 
 
 def _is_json(kind: DataType) -> bool:
-    """Whether the text of such a value is JSON as it is."""
+    """Whether the text of a value of this type is JSON already."""
     from pyspark.sql.types import ArrayType, BooleanType, MapType, NumericType, StructType, VariantType
 
     return isinstance(kind, ArrayType | BooleanType | MapType | NumericType | StructType | VariantType)
 
 
 def _text(value: Column, kind: DataType) -> Column:
-    """A value as text: times in UTC to the microsecond, bytes in base64, lists, maps and structs as JSON."""
+    """Convert a value to text: times in UTC to the microsecond, bytes in base64, lists, maps and structs as JSON."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import (
         ArrayType,

@@ -1,1 +1,1 @@
-"""What is in a checkpoint, and what Penstock notes next to it. Nothing here starts a query."""
+"""The content of checkpoints, and Penstock's own notes in them. Nothing here starts a query."""

@@ -1,4 +1,4 @@
-"""Read a checkpoint directory: offsets, batches, times, state partitions."""
+"""Reads a checkpoint directory: offsets, batches, times, state partitions."""
 
 import hashlib
 import json
@@ -14,19 +14,19 @@ from penstock.plan.deployed.state_origin import read_origin
 
 @dataclass(frozen=True, slots=True)
 class BatchTime:
-    """When a batch began, and how far event time had come, in milliseconds."""
+    """When a batch began, and the watermark at that time, in milliseconds."""
 
     began_ms: int
     watermark_ms: int
 
 
 def checkpoint_id(checkpoint: Path) -> str:
-    """The id that Spark gave the checkpoint when it began; another one after a rebuild."""
+    """Return the id that Spark gave the checkpoint when it began; a rebuild has another one."""
     return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
 
 
 def batch_offsets(checkpoint: Path, batch_id: int) -> tuple[str, ...]:
-    """The end offset of each input in a batch: the lines of the offset log after its header.
+    """Return the end offset of each input in a batch: the lines of the offset log after its header.
 
     A file reader only counts its own batches there, so the files of the batch are added as a checksum.
     """
@@ -42,7 +42,7 @@ def _files_read(checkpoint: Path, offset: str) -> str:
 
 
 def batch_parts(checkpoint: Path, batch_id: int) -> dict[str, PartRead]:
-    """What each reader reads in a batch, by the reader's name."""
+    """Return what each reader reads in a batch, by the reader's name."""
     before = dict(map(_split_offset, _offsets(checkpoint, batch_id - 1)))
     after = dict(map(_split_offset, _offsets(checkpoint, batch_id)))
     return {name: _part(checkpoint / "sources" / name, before.get(name), place) for name, place in after.items()}
@@ -57,7 +57,7 @@ def _part(log: Path, before: str | None, after: str) -> PartRead:
 
 
 def start_offset(checkpoint: Path, name: str) -> str | None:
-    """The first offset of a reader. Readers of files have none."""
+    """Return the first offset of a reader. Readers of files have none."""
     return _read_first_offset(checkpoint / "sources" / name)
 
 
@@ -68,24 +68,24 @@ def _read_first_offset(log: Path) -> str | None:
 
 
 def last_offsets(checkpoint: Path) -> list[str]:
-    """The offset of each reader after the last committed batch, as the reader writes it."""
+    """Return the offset of each reader after the last committed batch, as the reader writes it."""
     done = last_number(checkpoint / "commits")
     return [] if done is None else [place for _, place in map(_split_offset, _offsets(checkpoint, done))]
 
 
 def reader_offset(checkpoint: Path, name: str) -> str | None:
-    """The offset of a reader after the last committed batch."""
+    """Return the offset of a reader after the last committed batch."""
     done = last_number(checkpoint / "commits")
     return None if done is None else dict(map(_split_offset, _offsets(checkpoint, done))).get(name)
 
 
 def batch_header(checkpoint: Path, batch_id: int) -> Any:
-    """What Spark notes of a batch in addition to its offsets: times and settings."""
+    """Return what Spark records of a batch in addition to its offsets: times and settings."""
     return json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])
 
 
 def last_number(log: Path) -> int | None:
-    """The highest number in a log: a directory of files named by numbers."""
+    """Return the highest number in a log: a directory of files named by numbers."""
     return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)
 
 
@@ -95,18 +95,18 @@ def batch_time(checkpoint: Path, batch_id: int) -> BatchTime:
 
 
 def last_batch_time(checkpoint: Path) -> BatchTime:
-    """The time of the last batch that was committed; there must be one."""
+    """Return the time of the last committed batch, which must exist."""
     return batch_time(checkpoint, last_number(checkpoint / "commits") or 0)
 
 
 def reached_ms(checkpoint: Path) -> int | None:
-    """The watermark after the last batch; None if there is none."""
+    """Return the watermark after the last batch; None if there is none."""
     begun = last_number(checkpoint / "offsets")
     return None if begun is None else batch_time(checkpoint, begun).watermark_ms or None
 
 
 def unfinished_batch(checkpoint: Path) -> int | None:
-    """The batch that was begun and not committed, and will be retried."""
+    """Return the batch that was begun and not committed, and will be retried."""
     begun, done = last_number(checkpoint / "offsets"), last_number(checkpoint / "commits")
     return begun if begun is not None and begun != done else None
 
@@ -117,13 +117,13 @@ def _offsets(checkpoint: Path, batch_id: int) -> list[str]:
 
 
 def _split_offset(offset: str) -> tuple[str, str]:
-    """The name of a reader and its offset, as it writes it."""
+    """Return the name of a reader and its offset, as the reader writes it."""
     name, _, place = offset.partition(":")
     return name, place
 
 
 def _log_number(place: str | None) -> int | None:
-    """The number of a reader's last batch, if it is a reader of files."""
+    """Return the number of a reader's last batch, if it is a reader of files."""
     number = json.loads(place).get("logOffset") if place is not None and place.startswith("{") else None
     return number if isinstance(number, int) else None
 
@@ -137,10 +137,10 @@ def _logged_files(log: Path, number: int | None) -> list[str] | None:
 
 
 def state_partitions(checkpoint: Path) -> int | None:
-    """How many partitions the state was begun with; None before its first batch.
+    """Return the number of partitions that the state was begun with; None before its first batch.
 
-    They can never change. Where nobody wrote the number down, a batch that was committed has a directory for each, and
-    one that was not may have fewer.
+    It can never change. If it was not recorded, a committed batch has a directory for each partition; one that was not
+    committed may have fewer.
     """
     if last_number(checkpoint / "offsets") is None:
         return None
@@ -155,7 +155,7 @@ def state_partitions(checkpoint: Path) -> int | None:
 
 
 def _planned_partitions(operator: Path) -> int | None:
-    """The number that Spark wrote down when it planned the first batch, if it came to that."""
+    """Return the number that Spark recorded when it planned the first batch, if it did."""
     for file in (operator / "_metadata" / "metadata", *sorted((operator / "_metadata" / "v2").glob("[0-9]*"))):
         with suppress(OSError, ValueError, LookupError):
             stores = json.loads(file.read_text(encoding="utf-8").splitlines()[1])["stateStoreInfo"]
@@ -178,5 +178,5 @@ def set_aside(checkpoint: Path) -> None:
     except (ValueError, KeyError, TypeError):
         marker = "damaged"
     target = checkpoint.with_name(f"{checkpoint.name}@{marker}")
-    discard(target)  # of the same beginning, which came to nothing
+    discard(target)  # of the same start, which committed nothing
     checkpoint.rename(target)

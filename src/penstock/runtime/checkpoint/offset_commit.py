@@ -1,4 +1,4 @@
-"""Commit the offsets of queries where others see them: to a consumer group of Kafka, and to the store of a pipeline."""
+"""Commits the offsets of queries for others: to a Kafka consumer group, and to the state store of a pipeline."""
 
 import json
 import threading
@@ -9,7 +9,7 @@ from penstock.errors import ServiceError
 
 Positions: TypeAlias = Mapping[tuple[str, int], int]
 _PAUSE_SECS: Final = 0.5
-"""Positions are committed at most this often: only the last one matters."""
+"""The minimum interval between commits: only the last offsets matter."""
 
 
 class OffsetCommitter:
@@ -33,7 +33,7 @@ class OffsetCommitter:
             self._news.setdefault(group, {}).update(positions)
 
     def close(self) -> None:
-        """Commit what is left, and end."""
+        """Commit the remaining offsets, and end the thread."""
         self._closing.set()
         self._thread.join(timeout=30)
 
@@ -48,7 +48,7 @@ class OffsetCommitter:
                 self._news |= {group: {**told, **self._news.get(group, {})} for group, told in later.items()}
 
     def _try_commit(self, group: str, positions: Positions) -> bool:
-        """Commit offsets. Returns whether they are done with, committed or refused."""
+        """Commit offsets. Returns whether nothing is left to do: they were committed, or refused for good."""
         try:
             self._commit(group, positions)
         except ServiceError as error:
@@ -61,7 +61,7 @@ class OffsetCommitter:
 
 
 def parse_positions(offset: str | None) -> dict[tuple[str, int], int]:
-    """The offsets of a reader of Kafka, from its text; empty for other readers."""
+    """Parse the offsets of a Kafka reader; empty for other readers."""
     try:
         return flatten_positions(json.loads(offset or "{}"))
     except ValueError:
@@ -69,14 +69,14 @@ def parse_positions(offset: str | None) -> dict[tuple[str, int], int]:
 
 
 def flatten_positions(told: Any) -> dict[tuple[str, int], int]:
-    """The offsets of a reader of Kafka, from JSON values."""
+    """Return the offsets of a Kafka reader, from JSON values."""
     if not isinstance(told, dict) or not all(isinstance(ends, dict) for ends in told.values()):
         return {}
     return {(topic, int(number)): int(end) for topic, ends in told.items() for number, end in ends.items()}
 
 
 def lowest_positions(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
-    """The lowest offset of each partition: what one reader has not read is not read."""
+    """Return the lowest offset of each partition: what one of several readers has not read does not count as read."""
     found: dict[tuple[str, int], int] = {}
     for place, at in (each for positions in told for each in positions.items()):
         found[place] = min(at, found.get(place, at))
@@ -86,8 +86,8 @@ def lowest_positions(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
 def describe_gone_records(
     reached: Positions, begins: Positions, ends: Positions, anew: Container[str] = ()
 ) -> Iterator[str]:
-    """Which records are gone that come after the positions, partition by partition; `anew` are topics that are others
-    than those of the positions. Position 0 fits such a topic."""
+    """Describe unread records that no longer exist, by partition. `anew` are topics that were created again since, for
+    which only position 0 is valid."""
     for place, position in sorted(reached.items()):
         name = f"{place[0]}/{place[1]}"
         if place not in ends:

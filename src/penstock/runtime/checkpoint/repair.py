@@ -1,4 +1,4 @@
-"""Repairs the files of a checkpoint, where that loses no row. Nothing here needs Spark."""
+"""Repairs the files of a checkpoint where that loses no row. Nothing here needs Spark."""
 
 import json
 import time
@@ -22,7 +22,7 @@ from penstock.runtime.checkpoint.layout import batch_header, batch_offsets, chec
 def repair(checkpoint: Path, query: str, outputs: tuple[Path, ...]) -> Iterator[Damage]:
     """Repair one file after the other, and yield what was repaired.
 
-    What is damaged is kept beside as `.damaged`. It ends with damage that nothing can be done about, if there is some.
+    Damaged files are kept as `.damaged`. If a file cannot be repaired, it is yielded last.
     """
     while (damage := find_damage(checkpoint, outputs)) is not None:
         yield damage
@@ -50,7 +50,8 @@ def _repair_file(damage: Damage, checkpoint: Path, query: str, outputs: tuple[Pa
 
 
 def _repair_offsets(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> None:
-    """From the ledger of an output, or from the next batch if that is committed. One that is not is planned anew."""
+    """Restore offsets from the ledger of an output, or from the next batch if that is committed. Otherwise the file is
+    moved away, and Spark plans the batch again."""
     file, log = checkpoint / "offsets" / str(number), checkpoint / "offsets"
     lines, following = ledger_offsets(checkpoint, outputs, number), log / str(number + 1)
     if lines is not None:
@@ -62,20 +63,20 @@ def _repair_offsets(checkpoint: Path, number: int, outputs: tuple[Path, ...]) ->
 
 
 def _header(checkpoint: Path, number: int) -> str:
-    """Settings and times that Spark notes of a batch: those of an earlier batch, with the current time."""
+    """Return the settings and times that Spark records of a batch: those of an earlier batch, with the current time."""
     known = header_before(checkpoint, number) or {"batchWatermarkMs": 0, "conf": {}}
     return json.dumps({**known, "batchTimestampMs": time.time_ns() // 1_000_000})
 
 
 def _batch(note: Path, checkpoint: Path, query: str) -> BatchRef:
-    """The batch whose ledger this is, by the name of its directory and by the checkpoint."""
+    """Return the batch that a ledger belongs to, by the name of its directory and by the checkpoint."""
     known = checkpoint_id(checkpoint)
     number = int(note.parent.name.removeprefix(f"{known}-").partition("-")[0])
     return BatchRef(query, f"model.{query}", known, number, batch_offsets(checkpoint, number))
 
 
 def _replace(file: Path, text: str) -> None:
-    """Replace a file in one step. The old one stays as `.damaged`; its checksum is deleted."""
+    """Replace a file in one step. The old one is kept as `.damaged`; its checksum is deleted."""
     staged = file.with_name(f".{file.name}.new")
     staged.write_text(text, encoding="utf-8")
     _put_aside(file)

@@ -1,4 +1,4 @@
-"""The schemas that Spark wrote for the state of a query, made independent of which inputs had rows first."""
+"""Makes the schemas that Spark stores for the state of a query independent of which inputs had rows first."""
 
 import os
 from pathlib import Path
@@ -19,9 +19,9 @@ _FLAGS: Final = (b'"nullable":', b'"containsNull":', b'"valueContainsNull":')
 
 
 def begin_state(checkpoint: Path, query: QuerySpec, manifest: Manifest, session: SparkSession) -> None:
-    """Write down what the state of a query is begun with, before its first batch, and let it go on if it was begun.
+    """Record the columns and partitions of a query's state before its first batch, and prepare existing state.
 
-    The query's steps are views of the session. State is not touched where it does not fit them any more.
+    The query's steps are views of the session. State that does not fit them any more is refused and left unchanged.
     """
     found = {view: leaf_types(session.table(quote_spark_identifier(view)).schema) for view in _state_views(query)}
     origin = read_origin(checkpoint) if last_number(checkpoint / "commits") is not None else None
@@ -35,12 +35,12 @@ def begin_state(checkpoint: Path, query: QuerySpec, manifest: Manifest, session:
 
 
 def _state_views(query: QuerySpec) -> list[str]:
-    """The views whose rows operators of ours keep. Spark checks the state of its own operators."""
+    """Return the views whose rows our own operators keep. Spark checks the state of its own operators."""
     return [view for step in query.steps if isinstance(step, KeyedStep) for view in step.inputs]
 
 
 def leaf_types(schema: StructType, below: str = "") -> dict[str, str]:
-    """Every column of rows and every field of a struct in them, by its path, with its type."""
+    """Return every column, and every field of a struct in it, by path, with its type."""
     found: dict[str, str] = {}
     for field in schema:
         kind = field.dataType
@@ -50,7 +50,7 @@ def leaf_types(schema: StructType, below: str = "") -> dict[str, str]:
 
 
 def _check_fit(query: QuerySpec, before: InputColumns, after: InputColumns) -> None:
-    """Refuse to start where types differ from those of the state. A plan refuses it earlier, where it knows types."""
+    """Refuse to start if types differ from those of the state. If a plan knows the types, it refuses this earlier."""
     reasons = [
         f"{_describe_column(path)} is {old.upper()} in its state, and {columns[path].upper()} in its rows"
         for view, columns in after.items()
@@ -63,17 +63,17 @@ def _check_fit(query: QuerySpec, before: InputColumns, after: InputColumns) -> N
 
 
 def _describe_column(path: str) -> str:
-    """The name of a column for messages; columns that carry keys and arguments have names of our own."""
+    """Return the name of a column for messages; names of our own for columns with keys and arguments are not shown."""
     name = path.rpartition(".")[2]
     return "a column" if name.startswith("_") else f"`{name}`"
 
 
 def relax_nullability(checkpoint: Path) -> None:
-    """Let every column of the state in a checkpoint hold null, as far as Spark's schema files are concerned.
+    """Mark every column of the state in a checkpoint as nullable in Spark's schema files.
 
-    Whether Spark takes a column for one without nulls follows from the plan of the first batch, and that from which
-    readers had rows in it. When a query starts again, Spark refuses state that was begun without nulls for a column
-    that may have some; the other way round it goes on. Rows of state have the same bytes either way.
+    Whether Spark considers a column nullable follows from the plan of the first batch, which depends on the readers
+    that had rows in it. At a restart, Spark refuses state of a non-nullable column if the column is nullable now, but
+    accepts the reverse. The bytes of state rows are the same in either case.
     """
     first = "[0-9]*/0"  # the first partition of an operator has the schemas of all
     for files in (f"{first}/_metadata/schema", f"{first}/*/_metadata/schema"):
@@ -82,7 +82,7 @@ def relax_nullability(checkpoint: Path) -> None:
 
 
 def _relax_file(file: Path) -> None:
-    """Replace the flags in place: lengths in the file stay true, because JSON may have blanks."""
+    """Replace the flags in place: lengths in the file stay correct, because JSON may contain blanks."""
     text = found = file.read_bytes()
     for flag in _FLAGS:
         text = text.replace(flag + b"false", flag + b"true ")
@@ -90,5 +90,5 @@ def _relax_file(file: Path) -> None:
         return
     staged = file.with_name(f".{file.name}.{os.getpid()}")
     staged.write_bytes(text)
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop reads a file without a checksum as it is
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop does not verify a file without a checksum
     staged.replace(file)

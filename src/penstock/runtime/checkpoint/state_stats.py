@@ -1,6 +1,6 @@
-"""The state of a query, from its checkpoint: what Spark has written there, and a note of ours.
+"""Statistics of a query's state, from its checkpoint: what Spark has written there, and a note of our own.
 
-Spark writes which operators there are, but not how many rows they keep. So after every batch that is noted in a small
+Spark records which operators there are, but not how many rows they keep. So after every batch that is noted in a small
 file. Nothing here needs Spark.
 """
 
@@ -15,16 +15,16 @@ from typing import Any, Final
 from penstock.runtime.checkpoint.layout import batch_header, last_number
 
 NOTE: Final = "operators.json"
-"""What is noted after a batch, inside the checkpoint: it goes where the checkpoint goes."""
+"""The note after a batch. It is inside the checkpoint, so that it is moved and deleted with it."""
 KEYED: Final = "transformWithStateInPySparkExec"
-"""What Spark calls the operators of ours."""
+"""Spark's name for our operators."""
 
 _BACKENDS: Final = {"HDFSBackedStateStoreProvider": "hashmap", "RocksDBStateStoreProvider": "rocksdb"}
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCounts:
-    """The rows and bytes of an operator when a batch ended. Spark numbers operators from the last one of a query."""
+    """The rows and bytes of an operator at the end of a batch. Spark numbers operators from the last one of a query."""
 
     rows: int
     memory_bytes: int
@@ -32,9 +32,9 @@ class OperatorCounts:
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """A stateful operator. `keys` are the columns that its state is found by, where Spark tells them.
+    """A stateful operator. `keys` are the key columns of its state, if Spark records them.
 
-    `rows` and `memory_bytes` are None where nothing is noted. A cell of an operator of ours counts as one row here.
+    `rows` and `memory_bytes` are None if nothing is noted. A cell of one of our operators counts as one row here.
     """
 
     id: int
@@ -48,9 +48,9 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True)
 class QueryState:
-    """`batch` is the last one that was committed, `noted_batch` the one that rows were counted after.
+    """The state after `batch`, the last committed one. Rows were counted after `noted_batch`.
 
-    `kept` has the rows that operators of ours keep, by view and table.
+    `kept` has the rows that our operators keep, by view and table.
     """
 
     batch: int
@@ -62,7 +62,7 @@ class QueryState:
 
 
 class StateNotes:
-    """Notes after each batch what the operators of a query keep."""
+    """Notes the size of a query's state after each batch."""
 
     def __init__(self, checkpoint: Path) -> None:
         self._file = checkpoint / NOTE
@@ -72,20 +72,20 @@ class StateNotes:
     def add(
         self, batch: int, operators: Iterable[OperatorCounts], cells: Mapping[str, Mapping[str, Mapping[str, int]]]
     ) -> None:
-        """Note what is true after a batch. `cells` has the rows of each table by view and cell, as far as touched."""
+        """Note the state after a batch. `cells` has the rows of each table by view and cell, for touched cells."""
         counted = [asdict(operator) for operator in operators]
         if not counted:
             return
         for view, touched in cells.items():
             self._cells.setdefault(view, {}).update({cell: dict(tables) for cell, tables in touched.items()})
         staged = self._file.with_name(f".{NOTE}.{os.getpid()}")
-        with suppress(OSError):  # the rows are right without it
+        with suppress(OSError):  # the note is not needed for correct rows
             staged.write_text(json.dumps({"batch": batch, "operators": counted, "cells": self._cells}))
             staged.replace(self._file)
 
 
 def query_state(checkpoint: Path) -> QueryState | None:
-    """The state statistics of a checkpoint; None before its first batch is committed."""
+    """Return the state statistics of a checkpoint; None before its first batch is committed."""
     batch = last_number(checkpoint / "commits")
     if batch is None:
         return None
@@ -123,7 +123,7 @@ def _operator(folder: Path, counted: list[OperatorCounts]) -> OperatorState:
 
 
 def _metadata(folder: Path) -> Any:
-    """What Spark wrote about an operator: in one file, or in one for each change."""
+    """Return what Spark has recorded about an operator: in one file, or in one for each change."""
     newer = folder / "_metadata" / "v2"
     last = last_number(newer)
     file = folder / "_metadata" / "metadata" if last is None else newer / str(last)
@@ -131,7 +131,7 @@ def _metadata(folder: Path) -> Any:
 
 
 def _keys(folder: Path) -> tuple[str, ...]:
-    """The columns of the key of an aggregate, from the binary file with its schema."""
+    """Return the key columns of an aggregate, from the binary file with its schema."""
     file = folder / "0" / "_metadata" / "schema"
     if not file.is_file():
         return ()
@@ -155,7 +155,7 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size if path.is_file() else 0
     except FileNotFoundError:
-        return 0  # Spark tidies up while we look
+        return 0  # Spark may delete files meanwhile
 
 
 def _read(file: Path) -> Any:

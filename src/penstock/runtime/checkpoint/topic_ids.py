@@ -1,6 +1,6 @@
-"""The ids of topics that a query reads: a topic that was deleted and created again is another one.
+"""The ids of topics that a query reads: a topic that was deleted and created again is a different one.
 
-Their ids are noted in the checkpoint, beside the positions, which mean nothing in another topic.
+The ids are noted in the checkpoint next to the offsets, which mean nothing in another topic.
 """
 
 import json
@@ -15,7 +15,7 @@ _NOTE: Final = "topics.json"
 
 
 def topics_of(spec: QuerySpec) -> frozenset[str]:
-    """The topics of Kafka that a query reads."""
+    """Return the Kafka topics that a query reads."""
     return frozenset(entry.topic for entry in spec.inputs if entry.topic is not None)
 
 
@@ -36,5 +36,5 @@ def note_ids(checkpoint: Path, ids: Mapping[str, str]) -> None:
 
 
 def recreated_topics(noted: Mapping[str, str], ids: Mapping[str, str]) -> frozenset[str]:
-    """Topics whose id differs from the noted one. A broker without ids changes nothing."""
+    """Return the topics whose id differs from the noted one. A broker without ids has no such topics."""
     return frozenset(topic for topic, number in ids.items() if noted.get(topic, number) != number)

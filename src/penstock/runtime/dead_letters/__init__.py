@@ -1,1 +1,1 @@
-"""Dead letters: rejected rows with reason and origin, without masked values, and where they are stored."""
+"""Dead letters: rejected rows with reason and origin, masked where needed, and their stores."""

@@ -1,6 +1,6 @@
-"""Dead letters that are kept without the values of masked and classified columns.
+"""Masks dead letters: they are stored without the values of masked and classified columns.
 
-The record stays where it came from, and the dead letter says where that is: `errors replay` reads it there.
+The record stays in its source, and the dead letter holds its location: `errors replay` reads it there.
 """
 
 import re
@@ -33,11 +33,11 @@ from penstock.spark_internals.expressions import try_column
 
 _WITHOUT_RECORD: Final = (REFUSED, UNREAD, GONE)
 _QUOTING: Final = frozenset({"query-failed", "rows-refused", "file-unreadable", *REASONS})
-"""Codes of failures whose texts may quote values."""
+"""Codes of failures whose messages may quote values."""
 _ANSWERING: Final = frozenset(
     {"http-refused", "http-failed", "clickhouse-failed", "database-refused", "unreachable", "field-mismatch"}
 )
-"""Codes of failures whose texts may have what another system says of a row."""
+"""Codes of failures whose messages may contain another system's answer about a row."""
 _VARIANTS: Final = "MAP<STRING, VARIANT>"
 
 
@@ -53,12 +53,12 @@ class MaskedDeadLetters:
 
 
 def dead_letter_store(query: QuerySpec, errors: DeadLetterStore) -> DeadLetterStore:
-    """Where the dead letters of a query are kept."""
+    """Return the dead-letter store of a query, which masks columns if needed."""
     return MaskedDeadLetters(errors, query.covers) if query.covers else errors
 
 
 def mask_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
-    """The failure of a query, without values of masked columns."""
+    """Remove the values of masked columns from the failure of a query."""
     if query.covers and failure.code in _ANSWERING and (answer := mask_answer(failure.message)) is not None:
         failure.message = answer
     elif query.covers and failure.code in _QUOTING:
@@ -69,14 +69,14 @@ def mask_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
 
 
 def _strip_text(text: str) -> str:
-    """The class of an unexpected error, without its text."""
+    """Keep only the class of an unexpected error."""
     found = re.match(r"(\w+): ", text)
     named = text if text.endswith(WITHHELD_TEXT) else WITHHELD_TEXT
     return f"{found[1]}: {WITHHELD_TEXT}" if found else named
 
 
 def mask_dead_letters(dead_letters: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Remove the values of these columns, whose names are folded, and whatever cannot be searched for them."""
+    """Remove the values of these columns (case-folded names), and texts that cannot be searched for them."""
     text = f.col("value").cast("string")
     return dead_letters.drop("headers").withColumns(
         {
@@ -89,7 +89,7 @@ def mask_dead_letters(dead_letters: DataFrame, names: Sequence[str]) -> DataFram
 
 
 def _mask_values(text: Column, names: Sequence[str]) -> Column:
-    """A JSON object with masked values; null if it is no object, or if a name occurs below its top level."""
+    """Mask the values in a JSON object; null if it is no object, or if a name occurs below its top level."""
     cover = f.parse_json(f.lit(f'"{MASK}"'))
     fields = try_column(f.from_json(text, _VARIANTS))
     shown = f.to_json(
@@ -105,14 +105,14 @@ def _escape_regex(name: str) -> str:
 
 
 def _record_location() -> Column:
-    """Where the record can be found again, if the dead letter is about one."""
+    """Return where the record can be found again, if the dead letter is about a record."""
     by_digest = f.concat(f.lit(BY_DIGEST), f.sha2(f.col("value").cast("binary"), 256))
     about_row = f.col("code").isin(*_WITHOUT_RECORD) | ((f.col("code") == RULE_FAILED) & f.col("offset").isNull())
     return f.when(~about_row, f.when(f.col("partition").isNotNull(), f.lit(BY_PLACE)).otherwise(by_digest))
 
 
 def _mask_message() -> Column:
-    """Our own words for a code, or the text of another system without values."""
+    """Return our own reason for a code, or the text of another system without values."""
     known = f.create_map(*(f.lit(part) for pair in REASONS.items() for part in pair))
     scrubbed = f.col("message")
     for pattern, cover in SCRUBBED:

@@ -1,4 +1,4 @@
-"""Dead letters: rows and records that could not take part in a query, with what was wrong and where they came from."""
+"""Builds dead letters: rows and records that could not be processed, with the reason and the origin."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -28,17 +28,17 @@ REASONS: Final[Mapping[str, str]] = {
     **FAULTS,
     LATE: "it came when its window, or its moment, was over",
 }
-"""Why a row is in a topic for errors, by code."""
+"""The reasons of dead letters, by code."""
 
 
 def undecodable_records(rows: DataFrame, entry: Input, node: str) -> DataFrame:
-    """The records of a batch that could not be made into rows; `node` was to read them."""
+    """Return dead letters about records of a batch that could not be decoded for `node`."""
     wrong = rows.where(f.col(ERROR).isNotNull()).select(ORIGIN, f.col(ERROR).alias(FAULT))
     return _record_dead_letters(wrong, entry, node)
 
 
 def untimed_rows(rows: DataFrame, entry: Input, node: str) -> DataFrame:
-    """The rows of a batch whose event time is at fault; `node` could not use them."""
+    """Return dead letters about rows of a batch without a usable event time, which `node` could not process."""
     assert entry.event_time is not None
     raw = drop_undecodable(rows).withColumn(_VALUE, row_json(drop_undecodable(rows)))
     wrong = mark_faults(convert_event_time(raw, entry.event_time), entry.event_time).where(f.col(FAULT).isNotNull())
@@ -46,7 +46,7 @@ def untimed_rows(rows: DataFrame, entry: Input, node: str) -> DataFrame:
 
 
 def late_rows(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int) -> DataFrame:
-    """The rows of a batch that an operator found late."""
+    """Return dead letters about the late rows of a batch."""
     assert step.late is not None
     latest = f.timestamp_millis(f.lit(watermark_ms - step.late.lateness_ms))
     row = f.to_json(f.col(LATE_ROW), JSON_OPTIONS)
@@ -55,35 +55,35 @@ def late_rows(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int
 
 
 def failing_rows(rows: DataFrame, entry: Input, node: str) -> DataFrame:
-    """Rows that the SQL of a model failed over."""
+    """Return dead letters about rows that the SQL of a model failed on."""
     marked_rows = rows.withColumns({_VALUE: row_json(rows), FAULT: f.lit(FAILED)})
     return _record_dead_letters(marked_rows, entry, node, f.col(MESSAGE))
 
 
 def rule_breaking_rows(rows: DataFrame, node: str) -> DataFrame:
-    """Rows that break a rule of a test, as they were to be written."""
+    """Return dead letters about rows that break a rule of a test; they hold the row as it would have been written."""
     named = rows.select(row_json(rows.drop(BROKEN)).alias("value"), f.col(BROKEN).alias("message"))
     return _row_dead_letters(named, node, RULE_FAILED)
 
 
 def rule_breaking_records(rows: DataFrame, entry: Input, node: str) -> DataFrame:
-    """Records whose rows break a rule of a test, as they were read."""
+    """Return dead letters about records whose rows break a rule of a test; they hold the record as it was read."""
     return _record_dead_letters(rows.withColumn(FAULT, f.lit(RULE_FAILED)), entry, node, f.col(BROKEN))
 
 
 def rejected_rows(dead_letters: DataFrame, node: str) -> DataFrame:
-    """Rows that the system behind a sink did not take, as they were to be written."""
+    """Return dead letters about rows that a sink's system rejected; they hold the row as it would have been written."""
     return _row_dead_letters(dead_letters, node, REFUSED)
 
 
 def unread_files(session: SparkSession, files: Mapping[str, str], node: str) -> DataFrame:
-    """Files of which no row could be used, by their addresses, and why."""
+    """Return dead letters about unreadable files, by URI, with the reasons."""
     found = session.createDataFrame(list(files.items()), "topic STRING, message STRING")
     return _row_dead_letters(found.withColumn("value", f.lit(None).cast("string")), node, UNREAD)
 
 
 def gone_records(session: SparkSession, topic: str, ranges: Sequence[tuple[int, int, int]], node: str) -> DataFrame:
-    """Ranges of records that were deleted before they became dead letters: partition, first and last offset."""
+    """Return dead letters about ranges of records, deleted before a scan: partition, first and last offset."""
     text = "the records {:,} to {:,} were deleted before it was looked through what was left out of them"
     rows = [(topic, number, text.format(first, last), None) for number, first, last in ranges]
     found = session.createDataFrame(rows, "topic STRING, partition INT, message STRING, value STRING")
@@ -91,7 +91,7 @@ def gone_records(session: SparkSession, topic: str, ranges: Sequence[tuple[int, 
 
 
 def missing_records(session: SparkSession, dead_letters: Sequence[DeadLetter], node: str) -> DataFrame:
-    """Dead letters about records that were to be replayed, and are not where they came from. They wait as before."""
+    """Return dead letters about records that are gone and cannot be replayed. The original ones keep waiting."""
     text = "it could not be replayed: it is not where it came from"
     names = ("topic", "partition", "offset", "timestamp", "value", "code", WITHHELD)
     rows = [(*(None if x.about[name] is None else str(x.about[name]) for name in names), text) for x in dead_letters]
@@ -116,13 +116,13 @@ def _row_dead_letters(dead_letters: DataFrame, node: str, code: str | Column, *b
 
 
 def row_json(rows: DataFrame) -> Column:
-    """Rows as JSON, without what they carry along."""
+    """Encode rows as JSON, without technical columns."""
     columns = [text_column(rows, name) for name in rows.columns if name not in (MESSAGE, ORIGIN)]
     return f.to_json(f.struct(*columns), JSON_OPTIONS)
 
 
 def _record_dead_letters(wrong: DataFrame, entry: Input, node: str, message: Column | None = None) -> DataFrame:
-    """What went wrong with a row, where it came from, and the row itself, as it was there."""
+    """Return dead letters with the fault of each record, its origin, and its original content."""
     if ORIGIN in wrong.columns:
         places = [f.col(f"{ORIGIN}.{name}").alias(name) for name in _PLACES]
     else:

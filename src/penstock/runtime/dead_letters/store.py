@@ -1,4 +1,4 @@
-"""Where rows and records are kept that could not be used: a directory, or a topic of Kafka."""
+"""Stores of dead letters: directories, or Kafka topics."""
 
 from functools import cached_property
 from pathlib import Path
@@ -21,16 +21,16 @@ _LARGEST: Final = 64 * 2**20
 
 
 class DeadLetterStore(Protocol):
-    """Takes dead letters: rows with what was wrong with them, and where they came from."""
+    """Stores dead letters: rows with their reason and origin."""
 
     def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
-        """Store dead letters under the name of a node; returns how many there were."""
+        """Store dead letters for a node. Returns their number."""
 
 
 class DirectoryDeadLetters:
-    """Stores dead letters as Parquet files next to the embedded topics: once, also when a batch is retried.
+    """Stores dead letters as Parquet files next to the embedded topics, once even if a batch is retried.
 
-    They are of rows that are text: those that are delivered again and fail come as bytes.
+    Keys and values are stored as text; those of replayed records that fail again arrive as bytes.
     """
 
     def __init__(self, topics: Path, owner: str) -> None:
@@ -44,10 +44,10 @@ class DirectoryDeadLetters:
 
 
 class KafkaDeadLetters:
-    """Keeps them in a topic: key and value as they were, everything else in headers.
+    """Stores dead letters in a topic: key and value unchanged, everything else in headers.
 
-    A batch that is done again writes them again; by topic, partition, offset and time they are known for the same. A
-    record that was a dead letter before, and came back, is without the headers of that.
+    A retried batch writes them again; topic, partition, offset and time identify them as the same. If a replayed record
+    becomes a dead letter again, the headers of the earlier dead letter are removed.
     """
 
     def __init__(self, cluster: Cluster, owner: str) -> None:

@@ -1,10 +1,10 @@
-"""One batch from arrival to commit. Read the modules in the order of the walk; imports go down it.
+"""One batch from arrival to commit. Read the modules in this order; imports follow it downwards.
 
 1. `batch_writer` takes a batch from Spark and begins an `attempt`. Nothing that an attempt knows outlives it.
-2. `reread` reads the batch again where files have lost their order or cannot be read. `fan_out` splits one stream into
+2. `reread` reads the batch again if files have lost their order or cannot be read. `fan_out` splits one stream into
    those of several inputs, and keeps the batch until the last output has it.
-3. `sink_progress` notes in the checkpoint which outputs have the batch. They are passed over when it is retried.
-4. `deliver` brings rows to one output: rows that break a rule are split off, the sink writes the others under its
+3. `sink_progress` notes in the checkpoint which outputs have the batch. They are skipped when it is retried.
+4. `deliver` delivers rows to one output: rows that break a rule are split off, the sink writes the others under its
    ledger, and dead letters follow. `errors replay` uses it as well.
 5. If rows make that fail, `bisect` finds them by a `trial_run` that leaves no trace. Their dead letters are stored
    *before* the others are delivered: once a sink has the batch, nobody looks for them again.

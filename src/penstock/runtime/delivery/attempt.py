@@ -19,19 +19,19 @@ class BatchRead:
 
 @dataclass(slots=True)
 class BatchAttempt:
-    """What one attempt at a batch knows. It begins when Spark hands the batch over.
+    """The state of one attempt at a batch. It begins when Spark hands the batch over.
 
     A batch that failed is attempted again by a new query with a new value, so nothing here outlives its batch.
     """
 
     read: BatchRead
     recount: bool
-    """Whether Spark's counts may lack rows, so that rejected rows are looked for whatever they say: an earlier attempt
-    died after it wrote, or the batch was read again beside the stream."""
+    """Whether Spark's counts may be incomplete, so that rejected rows are searched for in any case: an earlier attempt
+    died after it wrote, or the batch was read again outside the stream."""
     unread_files: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Files that are left out and why, by the views of their inputs."""
+    """Files that are skipped and why, by the views of their inputs."""
     reread: dict[str, Counts] = field(default_factory=dict)
-    """What a second reading of the batch has counted, by the views of inputs. It replaces Spark's counts."""
+    """The counts of a second reading of the batch, by the views of inputs. They replace Spark's counts."""
     writing_to: str | None = None
     """The output that is being written, which an error is about."""
 

@@ -12,7 +12,7 @@ CountKey: TypeAlias = tuple[Literal["written", "rejected"], str]
 
 
 class BatchCounts:
-    """The counts of batches that are under way, by their numbers."""
+    """The counts of uncommitted batches, by batch number."""
 
     def __init__(self) -> None:
         self._attempt: dict[int, Counter[CountKey]] = {}
@@ -23,7 +23,7 @@ class BatchCounts:
         self._best[batch_id] = self._best.get(batch_id, Counter()) | self._attempt.pop(batch_id, Counter())
 
     def add(self, batch_id: int, key: CountKey, rows: int) -> None:
-        """Count rows of the attempt that is under way."""
+        """Count rows of the current attempt."""
         self._attempt.setdefault(batch_id, Counter())[key] += rows
 
     def commit(self, batch_id: int) -> Counter[CountKey]:

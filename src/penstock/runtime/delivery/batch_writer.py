@@ -1,8 +1,8 @@
-"""Take the batches of a query from Spark and bring each to all outputs.
+"""Takes the batches of a query from Spark and delivers each to all outputs.
 
 A crash at any point leaves the batch uncommitted: Spark hands it over again under the same number and offsets. Sinks
-with a ledger recognise it, sinks that have it by `sink_progress` are passed over, and dead letters are stored under the
-batch's name, so that a store that knows batches has them once.
+with a ledger recognise it, sinks that have it by `sink_progress` are skipped, and dead letters are stored under the
+batch's name, so that a store that recognises batches has them once.
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -113,7 +113,7 @@ class BatchWriter:
     # Which rows: as the stream brings them, or read again.
 
     def _write_files(self, batch: DataFrame, attempt: BatchAttempt) -> None:
-        """Write a batch of files. Files that are gone or broken become dead letters, if that is asked for."""
+        """Write a batch of files. Missing or broken files become dead letters, if `on_error` asks for that."""
         self._leave_out_files(gone_files(self.keeping, attempt.read), attempt)
         try:
             self._write_batch(batch, attempt)
@@ -129,7 +129,7 @@ class BatchWriter:
                 self.keeping.collect(unread, attempt.read)
 
     def _leave_out_files(self, unread: FilesByView, attempt: BatchAttempt) -> None:
-        """Go on without some files, or stop. Files on other machines may be out of reach only for a while."""
+        """Skip unreadable local files, or stop. Files on other machines may be unreachable only for a while."""
         for entry in self.spec.inputs:
             for file, why in unread.get(entry.view, {}).items():
                 if entry.on_error == "stop" or not is_local(file) or not can_reread(self.keeping):
@@ -145,7 +145,7 @@ class BatchWriter:
             self._write_outputs(self._output_frames(batch), attempt)
 
     def _needs_reorder(self, read: BatchRead) -> bool:
-        """Whether an output wants rows in order, and Spark has lost it. Some queries read the order as columns."""
+        """Whether an output needs an order that Spark has lost. Some queries read the order as columns."""
         in_columns = any(entry.ordered for entry in self.spec.inputs)
         by_order = not in_columns and any(sink.capabilities.last_row_wins for sink in self.sinks.values())
         return by_order and has_lost_order(read) and can_reread(self.keeping)
@@ -163,7 +163,7 @@ class BatchWriter:
         self._note_reread(again.rows, attempt)
 
     def _note_reread(self, rows: Mapping[str, DataFrame], attempt: BatchAttempt) -> None:
-        """Count rows of a second reading. They are read once more for it: Spark has no count of them here."""
+        """Count the rows of a second reading. They are read once more for that: Spark does not count them."""
         counts = {view: count_rows(found) for view, found in rows.items()}
         attempt.note_reread(counts)
         self.board.note_reread(self.spec.name, attempt.ref.batch_id, sum(count.rows for count in counts.values()))
@@ -191,7 +191,7 @@ class BatchWriter:
                     frame.write.format("noop").mode("append").save()
 
     def _output_frames(self, batch: DataFrame) -> Generator[tuple[QueryOutput, DataFrame]]:
-        """The rows of each output. With several outputs, the batch is cached until the last one has it."""
+        """Yield the rows of each output. With several outputs, the batch is cached until the last one has it."""
         if not self.spec.fan_out:
             (output,) = self.spec.outputs
             yield output, self._prepare_rows(batch, output)
@@ -238,7 +238,7 @@ class BatchWriter:
         )
 
     def _records(self, output: QueryOutput, attempt: BatchAttempt) -> DataFrame | None:
-        """Read the input again that the rows of an output are made of, where one row is made of one record."""
+        """Read the input records of an output's rows again, if each row is made from one record."""
         gathered = self.spec.stateful or output.fold is not None or output.latest_by is not None
         if gathered or self.sinks[output.node].capabilities.compaction_key:
             return None
@@ -248,9 +248,9 @@ class BatchWriter:
     # What the stream has filtered out.
 
     def _collect_rejected(self, attempt: BatchAttempt) -> None:
-        """Count and collect what the stream has filtered out, now that the outputs have the batch.
+        """Count and collect the rows that the stream has filtered out, now that the outputs have the batch.
 
-        An attempt that died may have written the batch and collected nothing: then counts do not matter.
+        An attempt that died may have written the batch and collected nothing: then rows are collected in any case.
         """
         for rejection in stream_rejections(self.spec, self.keeping.inputs):
             if isinstance(rejection, Undecodable) and (counts := attempt.reread.get(rejection.entry.view)) is not None:

@@ -1,7 +1,7 @@
-"""Find the rows that make a batch fail: a division by zero, a number too large, a text that is no number.
+"""Finds the rows that make a batch fail: a division by zero, a number too large, a text that is not a number.
 
 Spark fails the whole batch. If the query keeps no state, the batch is read again. What its SQL computes from single
-rows is tried in one pass, the sink is asked which rows it refuses, and what neither explains is found by bisection.
+rows is tried in one pass, the sink is asked which rows it rejects, and the remaining ones are found by bisection.
 Nothing is written here: `deliver` writes the other rows.
 """
 
@@ -21,11 +21,11 @@ from penstock.runtime.spark.errors import failure_in_python, is_row_error
 from penstock.spark_internals.errors import SPARK_ERRORS
 
 MOST: Final = 10_000
-"""How many failing rows of a batch are searched for at most."""
+"""The maximum number of failing rows of a batch that are searched for."""
 MOST_SECS: Final = 900
-"""How long the search takes at most."""
+"""The maximum duration of the search."""
 FEW: Final = 20
-"""Up to this many rows are tried alone, for Spark's own message."""
+"""Up to this many rows are tried individually, to get Spark's own message."""
 
 
 class RowTrial(Protocol):
@@ -35,16 +35,16 @@ class RowTrial(Protocol):
         """Process rows as if they were written, without a trace, and raise what that raises."""
 
     def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
-        """The numbers of rows that an expression of the SQL fails over, and that; None if it is unknown."""
+        """Return the numbers of rows that an expression of the SQL fails on, and the expression; None if unknown."""
 
     def find_rejected_rows(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
-        """The numbers of rows that the sink refuses, and why; None if it cannot tell."""
+        """Return the numbers of rows that the sink rejects, with the reasons; None if it cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """The rows of a batch with a number each, kept at hand, and those that fail with what goes wrong: `many` as a
-    table, `few` by their numbers."""
+    """The cached, numbered rows of a batch, and those that fail, with their messages: `many` as a table, `few` by
+    number."""
 
     numbered: DataFrame
     many: DataFrame | None = None
@@ -81,7 +81,7 @@ class Faults:
 
 
 def find_faults(rows: DataFrame, way: RowTrial) -> Faults:
-    """Number the rows, and find those that fail alone or that the sink refuses."""
+    """Number the rows, and find those that fail alone or that the sink rejects."""
     found = Faults(rows.withColumn(PLACE, f.monotonically_increasing_id()).persist())
     search = _Search(way)
     try:
@@ -96,7 +96,7 @@ def find_faults(rows: DataFrame, way: RowTrial) -> Faults:
 
 
 def find_joint_faults(faults: Faults, way: RowTrial) -> dict[int, str]:
-    """Further rows, which fail only together with rows before them, as if rows had come one by one."""
+    """Find further rows that fail only together with rows before them, as if rows had come one by one."""
     search, refused = _Search(way), dict[int, str]()
     places = [row[0] for row in faults.passing_rows.select(PLACE).orderBy(PLACE).collect()]
 
@@ -122,7 +122,7 @@ class _Search:
         self._until = time.monotonic() + MOST_SECS
 
     def find_sql_faults(self, faults: Faults) -> Faults:
-        """Add the rows that an expression of the SQL fails over. A few are tried, to see if it is needed."""
+        """Add the rows that an expression of the SQL fails on. A few are tried, to verify it."""
         try:
             found = self._way.find_failing_rows(faults.numbered)
         except AnalysisException:
@@ -149,7 +149,7 @@ class _Search:
         return self.find_error(faults.numbered.where(f.col(PLACE) == place))
 
     def find_sink_faults(self, faults: Faults) -> Faults:
-        """Add the rows that the sink refuses, unless the SQL still fails over some."""
+        """Add the rows that the sink rejects, unless the SQL still fails on some."""
         try:
             refused = self._way.find_rejected_rows(faults.passing_rows)
             found: dict[int, str] = {}
@@ -180,7 +180,7 @@ class _Search:
         return faults.with_faults(found)
 
     def find_error(self, numbered: DataFrame) -> str | None:
-        """The message of the error that rows fail with; None if they do not fail."""
+        """Return the message of the error that rows fail with; None if they do not fail."""
         try:
             self._way.rehearse(numbered.drop(PLACE))
         except (*SPARK_ERRORS, QueryFailed) as error:
@@ -197,7 +197,7 @@ class _Search:
 
 
 def _spans(numbered: DataFrame) -> list[tuple[int, int]]:
-    """The lowest and highest number of each partition. There are gaps between partitions."""
+    """Return the lowest and highest row number of each partition. There are gaps between partitions."""
     by_partition = numbered.groupBy(f.spark_partition_id().alias("_partition"))
     found = by_partition.agg(f.min(PLACE).alias("low"), f.max(PLACE).alias("high")).collect()
     return [(row["low"], row["high"]) for row in found]

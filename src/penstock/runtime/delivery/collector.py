@@ -1,7 +1,7 @@
-"""Dead letters of a running query: rejected rows are read again, described, and stored.
+"""Collects the dead letters of a running query: rejected rows are read again, described, and stored.
 
-A dead letter is stored under the name of its batch and kind (`BatchRef.output`), so a store that knows batches has it
-once, however often the batch is attempted. These names are on disk: they must not change.
+A dead letter is stored under the name of its batch and kind (`BatchRef.output`), so a store that recognises batches has
+it once, however often the batch is attempted. These names are on disk: they must not change.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ from penstock.runtime.query.inputs import QueryInput
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterCollector:
-    """Finds and stores the rejected rows of a query, where its `on_error` asks for that."""
+    """Finds and stores the rejected rows of a query, if its `on_error` asks for that."""
 
     spec: QuerySpec
     inputs: Sequence[QueryInput]
@@ -51,7 +51,7 @@ class DeadLetterCollector:
         return found.reread(self.frames.session(now_ms=batch.time.began_ms), batch.parts)
 
     def collect(self, rejection: StreamRejection | InputRejection, batch: BatchRead) -> None:
-        """Store what was rejected before it came to an output."""
+        """Store rows that were rejected before they reached an output."""
         writer, ref = self.spec.outputs[0], batch.ref
         match rejection:
             case Undecodable(entry):
@@ -90,7 +90,7 @@ class DeadLetterCollector:
                 assert_never(rejection)
 
     def write_output(self, rejection: OutputRejection, dead_letters: DataFrame, ref: BatchRef) -> None:
-        """Store what was rejected at an output."""
+        """Store rows that were rejected at an output."""
         view = rejection.output.view
         match rejection:
             case RuleBroken():

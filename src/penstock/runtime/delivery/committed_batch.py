@@ -1,4 +1,4 @@
-"""A batch that Spark has committed, as it reports it."""
+"""Spark's report of a committed batch."""
 
 import json
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ class CommittedBatch:
     observed: Mapping[str, Mapping[str, Any]]
     operators: tuple[OperatorCounts, ...]
     dropped: int
-    """Rows that operators of Spark found late."""
+    """The number of rows that Spark's operators dropped as late."""
 
     @classmethod
     def from_json(cls, text: str) -> "CommittedBatch":
-        """As Spark writes it."""
+        """Parse Spark's report."""
         progress = json.loads(text)
         operators = progress.get("stateOperators", [])
         sources = progress.get("sources", [])
@@ -49,12 +49,12 @@ class CommittedBatch:
 
     @property
     def late(self) -> int:
-        """Late rows: those that Spark's operators dropped, and those that ours did."""
+        """The number of late rows: those that Spark's operators dropped, and those that our operators dropped."""
         return self.dropped + sum(row["late"] or 0 for row in self._turns.values())
 
     @property
     def cells(self) -> dict[str, dict[str, dict[str, int]]]:
-        """The rows of every cell of our operators that the batch touched, by view, cell and table."""
+        """The rows in every cell of our operators that the batch touched, by view, cell and table."""
         told = {view: json.loads(row["kept"]) for view, row in self._turns.items()}
         return {
             view: {cell: rows for entry in entries for cell, rows in entry.items()} for view, entries in told.items()
@@ -62,6 +62,6 @@ class CommittedBatch:
 
     @property
     def _turns(self) -> dict[str, Mapping[str, Any]]:
-        """What our operators counted, by view."""
+        """The counts of our operators, by view."""
         told = ((metric_view(name), row) for name, row in self.observed.items())
         return {view: row for view, row in told if view is not None}

@@ -1,4 +1,4 @@
-"""Rows to one output: rules, sink, bisection, dead letters. The stream and `errors replay` share it."""
+"""Delivers rows to one output: rules, sink, bisection, dead letters. The stream and `errors replay` share it."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -32,7 +32,7 @@ KeepDeadLetters: TypeAlias = Callable[[OutputRejection, DataFrame], None]
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """How many rows an output has got of a batch, and how many were rejected, by `count_label`."""
+    """How many rows of a batch were delivered to an output, and how many were rejected, by `count_label`."""
 
     written: int
     rejected: Counter[str] = field(default_factory=Counter)
@@ -42,14 +42,14 @@ class Delivered:
 class OutputDelivery:
     """Delivers rows to one output.
 
-    `deliver` splits off rows that break a rule, hands the others to the sink, and stores dead letters of the first.
-    If it raises a row error, nothing is counted, and the sink takes the batch again under the same `BatchRef`.
+    `deliver` splits off rows that break a rule, hands the others to the sink, and stores dead letters of the first. If
+    it raises a row error, nothing is counted, and the sink gets the batch again under the same `BatchRef`.
 
     `deliver_isolated` takes rows of the inputs instead. It finds those that fail, stores them as dead letters *before*
-    the others are delivered (once the sink has the batch, nobody looks for them again), and delivers the rest.
+    the others are delivered (once the sink has the batch, nobody searches for them again), and delivers the rest.
 
     With `compute_first`, the output is computed before the first row is written, and a sink that could write rows twice
-    tries them first, so that an attempt that fails leaves nothing behind: a replay is not attempted again by itself.
+    tries them first, so that an attempt that fails leaves nothing behind: a replay is not retried automatically.
     """
 
     trial: TrialRun
@@ -58,8 +58,8 @@ class OutputDelivery:
     compute_first: bool = False
 
     def deliver(self, rows: DataFrame, records: Callable[[], DataFrame | None]) -> Delivered:
-        """Write rows that are ready for the sink. `records` reads the input rows that they are made of, or gives None
-        where dead letters are to be about rows."""
+        """Write rows that are ready for the sink. `records` reads the input rows that they are made from; it returns
+        None if dead letters should be about the rows themselves."""
         output = self.trial.output
         if not output.rules and not self.compute_first:
             return self._write(rows)
@@ -110,9 +110,9 @@ class OutputDelivery:
         return Delivered(result.rows, Counter({count_label(refused): result.refused}))
 
     def _keep_rule_breaks(self, rows: DataFrame, records: Callable[[], DataFrame | None], broken: int) -> None:
-        """Store dead letters about records where each row is made of one, else about the rows themselves.
+        """Store dead letters about records if each row is made from one, else about the rows themselves.
 
-        A record must break the rule also when its row is computed again, so both must count the same.
+        A record must break the rule also when its row is computed again, so both counts must be equal.
         """
         trial, output = self.trial, self.trial.output
         entry = _stream_inputs(trial)[0]

@@ -16,8 +16,8 @@ from penstock.spark_internals.jvm import is_local
 def persist_batch(batch: DataFrame) -> Iterator[DataFrame]:
     """Keep a batch until the block ends. It is computed when it is first read.
 
-    In local mode rows are kept as they are: Spark's columnar cache takes longer than computing most of them. On a
-    cluster the cache is used, because rows that are kept as they are cannot be computed again when a machine is lost.
+    In local mode rows are kept unconverted: Spark's columnar cache takes longer than computing most of them. On a
+    cluster the cache is used, because unconverted rows cannot be recomputed after the loss of a machine.
     """
     if not is_local(batch.sparkSession.sparkContext):
         try:
@@ -33,12 +33,12 @@ def persist_batch(batch: DataFrame) -> Iterator[DataFrame]:
 
 
 def fan_out_stream(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:
-    """One stream with the rows of all inputs that some step uses."""
+    """Return one stream with the rows of all inputs that some step uses."""
     return union_streams({view: _prefilter_rows(query, view, stream) for view, stream in streams.items()})
 
 
 def union_streams(streams: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows of all streams, with a column for each, null in rows of others. A single stream stays as it is."""
+    """Union the rows of all streams, with a column for each, null in rows of others. A single stream is not changed."""
     if len(streams) == 1:
         return next(iter(streams.values()))
     frames = []
@@ -60,7 +60,7 @@ def _prefilter_rows(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
 
 
 def split_streams(batch: DataFrame, views: Sequence[str], *beside: str) -> dict[str, DataFrame]:
-    """Undo `union_streams`; `beside` are columns that rows got since."""
+    """Undo `union_streams`; `beside` are columns that were added to the union since."""
     if len(views) == 1:
         return {views[0]: batch}
     return {

@@ -1,7 +1,7 @@
-"""The scan after a commit: dead letters of a stream that Spark writes by itself.
+"""The scan after a commit: it collects dead letters of a stream that Spark writes by itself.
 
-There is no batch of ours in which they could be collected. A mark in the checkpoint says how far the scan has come, so
-no dead letter is lost when the process dies between a commit and its scan; one may be stored twice.
+Such a stream has no batch of ours in which they could be collected. A mark in the checkpoint says how far the scan has
+come, so no dead letter is lost if the process dies between a commit and its scan; one may be stored twice.
 """
 
 import json
@@ -31,7 +31,7 @@ from penstock.runtime.delivery.rejections import GoneRecords, observed_count, st
 from penstock.runtime.spark.errors import failure_in_python
 
 Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
-"""Positions by topic and partition, as Spark writes them."""
+"""Offsets by topic and partition, as Spark writes them."""
 _MARK: Final = "looked-through.json"
 
 
@@ -53,14 +53,14 @@ class PostCommitScan:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Scan what was committed after the last scan, and begin to take committed batches."""
+        """Scan what was committed after the last scan, and start to accept committed batches."""
         self.catch_up()
         self._write_mark(_reached_offsets(self._checkpoint, min))
         self._thread = threading.Thread(target=self._work, name=f"after {self._keeping.spec.name}", daemon=True)
         self._thread.start()
 
     def catch_up(self) -> None:
-        """Scan what was committed after the last scan. The query does not run."""
+        """Scan what was committed after the last scan, while the query does not run."""
         mark = self._checkpoint / _MARK
         done = last_number(self._checkpoint / "commits")
         if mark.is_file() and done is not None:
@@ -71,7 +71,7 @@ class PostCommitScan:
         mark.unlink(missing_ok=True)
 
     def _scan_backlog(self, seen: Offsets, reached: Offsets, done: int) -> None:
-        """Scan what was read since and still exists. Dead letters record the ranges of what does not."""
+        """Scan what was read since and still exists. Dead letters record the ranges of records that do not."""
         began, begins = self._start_offsets(seen), self._earliest_offsets(reached)
         before: dict[str, dict[str, int]] = {}
         after: dict[str, dict[str, int]] = {}
@@ -93,17 +93,17 @@ class PostCommitScan:
         self._scan_range(before, after, None, done, time)
 
     def _start_offsets(self, seen: Offsets) -> Offsets:
-        """Where to scan from. A topic that was never scanned is scanned from where its reader began."""
+        """Return the offsets to scan from. A topic that was never scanned is scanned from where its reader began."""
         entries = [entry for entry in self._keeping.spec.inputs if not entry.static]
         told = (json.loads(start_offset(self._checkpoint, entry.name) or "{}") for entry in entries)
         return {**_merge_offsets((offsets for offsets in told if flatten_positions(offsets)), min), **seen}
 
     def enqueue_batch(self, batch: CommittedBatch) -> None:
-        """Take a batch that Spark has committed."""
+        """Queue a batch that Spark has committed."""
         self._committed.put(batch)
 
     def close(self, until: float | None = None) -> None:
-        """Scan what is left. The query does not run any more.
+        """Scan the remaining batches. The query does not run any more.
 
         The scan is given up at `until`, a moment of the monotonic clock; the next start continues there.
         """
@@ -132,7 +132,7 @@ class PostCommitScan:
     def _scan_range(
         self, before: Offsets, after: Offsets, found: Mapping[str, int] | None, batch_id: int, time: BatchTime
     ) -> None:
-        """Collect what was rejected between two positions. `found` are the counts by metric, where Spark has them."""
+        """Collect the rows that were rejected between two positions. `found` are Spark's counts by metric, if any."""
         spec, board = self._keeping.spec, self._keeping.board
         read = [entry for entry in spec.inputs if not entry.static and entry.source.get("topic") in after]
         parts = {entry.name: self._part(entry, before, after) for entry in read}
@@ -160,8 +160,8 @@ class PostCommitScan:
 
 
 def _merge_offsets(told: Iterable[Offsets | None], of_several: Callable[[int, int], int]) -> dict[str, dict[str, int]]:
-    """The positions of all readers. Those of one topic are seldom at the same place; before its first batch, a reader
-    has none."""
+    """Merge the positions of all readers. Those of one topic are seldom at the same offset; before its first batch, a
+    reader has none."""
     found: dict[str, dict[str, int]] = {}
     for topic, number, at in (each for positions in told if positions for each in _flatten_offsets(positions)):
         places = found.setdefault(topic, {})
@@ -170,13 +170,13 @@ def _merge_offsets(told: Iterable[Offsets | None], of_several: Callable[[int, in
 
 
 def _reached_offsets(checkpoint: Path, of_several: Callable[[int, int], int]) -> dict[str, dict[str, int]]:
-    """How far readers of topics have come. Readers of something else, in a phase before, tell nothing of that."""
+    """Return the positions of the readers of topics. Readers of another source, in an earlier phase, have none."""
     told = (json.loads(offset) for offset in last_offsets(checkpoint))
     return _merge_offsets((offsets for offsets in told if flatten_positions(offsets)), of_several)
 
 
 def _is_behind(seen: Offsets, reached: Offsets) -> bool:
-    """Whether anything was read after the positions that were seen."""
+    """Whether anything was read after the scanned positions."""
     return any(at > seen.get(topic, {}).get(number, -1) for topic, number, at in _flatten_offsets(reached))
 
 

@@ -1,4 +1,4 @@
-"""How far each query is, counted as its batches end."""
+"""The progress of every query, counted as its batches end."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ State: TypeAlias = Literal["waiting", "running", "retrying", "stopping", "finish
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A query that is retried: the number of the attempt, since when it is retried, and when it begins again.
+    """A query that is retried: the number of the attempt, since when it is retried, and when the attempt begins.
 
     Times are seconds since 1970.
     """
@@ -29,10 +29,10 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class QueryProgress:
-    """The sums of this run, and the last batch.
+    """The totals of this run, and the last batch.
 
-    `rejected` rows had no usable event time, or the SQL fails over them. `late` rows came after
-    their window was closed. `kept_in` are the dead-letter topics that such rows were written to.
+    `rejected` rows had no usable event time, or the SQL failed on them. `late` rows came after their window was closed.
+    `kept_in` are the dead-letter topics that such rows were written to.
     """
 
     query: str
@@ -50,21 +50,21 @@ class QueryProgress:
     retry: Retry | None = None
     """None once a batch is committed again."""
     waiting_for: tuple[str, ...] = ()
-    """The queries that it reads from and that keep it waiting."""
+    """The upstream queries that it waits for."""
     broker_unreachable_since: float | None = None
-    """Since when a broker that it reads or writes does not answer, in seconds since 1970."""
+    """Since when a broker that it reads or writes has not answered, in seconds since 1970."""
     kept_in: tuple[str, ...] = ()
     late_kept: bool = False
-    """Whether late rows are among those that were kept; otherwise they are dropped."""
+    """Whether late rows are among the stored dead letters; otherwise they are dropped."""
     phase: str | None = None
-    """Of a query that reads one source after the other: which one, as `1 of 3`."""
+    """The current phase of a backfill, as `1 of 3`."""
 
     part: float | None = None
-    """Of a query that comes to an end: how much of what it has to read is read, from 0 to 1."""
+    """The completed part, from 0 to 1, of a query that ends by itself."""
     rows_under_way: int = 0
-    """Rows that the batch under way has read so far, if it comes to an end."""
+    """The rows that the current batch has read so far, if the query ends by itself."""
     left_secs: float | None = None
-    """How long the rest of it takes, if it goes on as before."""
+    """The estimated remaining time."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -118,7 +118,8 @@ class ProgressBoard:
         return replace(row, seconds=time.monotonic() - self._started[row.query])
 
     def _waiting_for(self, row: QueryProgress) -> tuple[str, ...]:
-        """The queries that hold up a query: not done before it has begun, stopped when it is idle."""
+        """Return the queries that another one waits for: those that have not finished before it starts, and those that
+        failed or are retried while it is idle."""
         if row.state in ("waiting", "not started"):
             hindering: tuple[State, ...] = ("waiting", "running", "retrying", "stopping", "failed", "not started")
         elif row.state == "running" and row.query in self._idle:
@@ -136,18 +137,18 @@ class ProgressBoard:
             self._rows[query] = replace(tried, phase=phase)
 
     def begin_batch(self, query: str, batch_id: int) -> None:
-        """Note that an attempt at a batch begins. Counts of an earlier attempt are not added to those of this one."""
+        """Note that an attempt at a batch begins. Counts of an earlier attempt are not added to its counts."""
         with self._changed:
             self._idle.discard(query)
             self._counts[query].begin(batch_id)
 
     def count_written(self, query: str, rows: int, output: str = "", *, batch_id: int) -> None:
-        """Count rows that an output has got of a batch. They are shown when it is committed."""
+        """Count rows of a batch that were written to an output. They are shown after the commit."""
         with self._changed:
             self._counts[query].add(batch_id, ("written", output), rows)
 
     def count_rejected(self, query: str, rows: int, where: str = "", *, batch_id: int | None = None) -> None:
-        """Count rows that could not be used; of a batch that is under way, when it is committed."""
+        """Count rejected rows; those of a current batch are shown after its commit."""
         with self._changed:
             if batch_id is not None:
                 self._counts[query].add(batch_id, ("rejected", where), rows)
@@ -156,7 +157,7 @@ class ProgressBoard:
                 self._rows[query] = replace(row, rejected=row.rejected + rows)
 
     def note_dead_letters(self, query: str, topic: str, *, late: bool = False) -> None:
-        """Note that rows were written to a dead-letter topic, and whether because they came late."""
+        """Note that rows were written to a dead-letter topic, and whether they were late."""
         with self._changed:
             row = self._rows[query]
             topics = tuple(dict.fromkeys((*row.kept_in, topic)))
@@ -197,7 +198,7 @@ class ProgressBoard:
             self._changed.notify_all()
 
     def note_completion(self, query: str, part: float, rows_under_way: int, left_secs: float | None) -> None:
-        """Note how far a query is that comes to an end."""
+        """Note the completion of a query that ends by itself."""
         with self._changed:
             row = self._rows[query]
             self._rows[query] = replace(row, part=part, rows_under_way=rows_under_way, left_secs=left_secs)
@@ -207,39 +208,39 @@ class ProgressBoard:
             return self._rows[query].batches
 
     def committed_rows(self, query: str, output: str) -> int:
-        """How many rows an output has got from batches that are done."""
+        """Return how many rows of committed batches were written to an output."""
         with self._changed:
             return self._committed_rows.get((query, output), 0)
 
     def note_retry(self, query: str, error: Fault, attempt: int, wait_secs: float) -> None:
-        """Note that a query ended for a reason that may pass, and is to begin again."""
+        """Note that a query ended with a retriable error, and will be retried."""
         with self._changed:
             row, now = self._rows[query], time.time()
             retry = Retry(attempt, row.retry.since if row.retry else now, now + wait_secs)
             self._rows[query] = replace(row, state="retrying", error=error, retry=retry)
 
     def note_idle(self, query: str) -> None:
-        """Note that a query waits for rows. What it was retried for is over."""
+        """Note that a query waits for rows. An earlier failure counts as resolved."""
         with self._changed:
             self._idle.add(query)
             row = replace(self._rows[query], rows_per_second=0.0)
             self._rows[query] = replace(row, **self._recovery_changes(row))
 
     def note_broker(self, queries: Collection[str], unreachable_since: float | None) -> None:
-        """Note whether the broker of these queries answers: None if it does."""
+        """Note since when the broker of these queries has not answered; None if it does."""
         with self._changed:
             for name in queries:
                 self._rows[name] = replace(self._rows[name], broker_unreachable_since=unreachable_since)
 
     @staticmethod
     def _recovery_changes(row: QueryProgress) -> dict[str, Any]:
-        """What changes in a row when a batch is committed after a retry."""
+        """Return the changes of a query's progress when a batch is committed after a retry."""
         if row.retry is None:
             return {}
         return {"state": "running" if row.state == "retrying" else row.state, "error": None, "retry": None}
 
     def note_stopping(self, query: str) -> None:
-        """Note that the batch under way is the last one."""
+        """Note that the current batch is the last one."""
         with self._changed:
             self._rows[query] = replace(self._rows[query], state="stopping")
 

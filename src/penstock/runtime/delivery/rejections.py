@@ -33,21 +33,21 @@ from penstock.spark_internals.plan_metrics import count_untimed_rows, observed_v
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """Records of an input that no row could be made of."""
+    """Records of an input that could not be decoded."""
 
     entry: Input
 
 
 @dataclass(frozen=True, slots=True)
 class Untimed:
-    """Rows without a usable event time. Of several inputs only their sum may be known."""
+    """Rows without a usable event time. For several inputs, only their sum may be known."""
 
     entries: tuple[Input, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """Rows that an expression of a stateful query would fail over."""
+    """Rows that an expression of a stateful query would fail on."""
 
     check: Check
 
@@ -62,7 +62,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class UnreadFiles:
-    """Files of an input that are gone or cannot be read, by their addresses, and why."""
+    """Files of an input that are missing or unreadable, by URI, with the reasons."""
 
     entry: Input
     files: Mapping[str, str]
@@ -85,15 +85,15 @@ class RuleBroken:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Rows that the system behind a sink did not take while the others were written."""
+    """Rows that a sink's system rejected while the others were written."""
 
     output: QueryOutput
 
 
 @dataclass(frozen=True, slots=True)
 class Faulty:
-    """Rows that make the SQL or the sink fail. `joint` ones fail only beside the rows before them. Where a query has
-    several streams, `view` is the one that they came from."""
+    """Rows that make the SQL or the sink fail. `joint` ones fail only together with the rows before them. If a query
+    has several streams, `view` is the one that they came from."""
 
     output: QueryOutput
     view: str | None = None
@@ -107,7 +107,7 @@ Rejection: TypeAlias = StreamRejection | InputRejection | OutputRejection
 
 
 def stream_rejections(query: QuerySpec, inputs: Sequence[QueryInput]) -> Iterator[StreamRejection]:
-    """The kinds of rows that the stream of a query filters out."""
+    """Return the kinds of rejections that the stream of a query filters out."""
     for each in inputs:
         if each.source.capabilities.has_records:
             yield Undecodable(each.entry)
@@ -123,7 +123,7 @@ def stream_rejections(query: QuerySpec, inputs: Sequence[QueryInput]) -> Iterato
 
 
 def count_rejected(rejection: StreamRejection, query: QuerySpec, session: SparkSession) -> int:
-    """How many rows the stream has filtered out of the batch under way. To be asked when the batch is written."""
+    """Return how many rows of the current batch the stream has filtered out. To be called when the batch is written."""
     match rejection:
         case Undecodable(entry):
             return count_undecodable(session, query.name, entry, alone=len(query.inputs) == 1)
@@ -139,7 +139,7 @@ def count_rejected(rejection: StreamRejection, query: QuerySpec, session: SparkS
 
 
 def observed_count(rejection: StreamRejection, observed: Mapping[str, int]) -> int:
-    """How many rows the stream has filtered out of a committed batch, by what Spark reports of it."""
+    """Return how many rows of a committed batch the stream has filtered out, from Spark's report."""
     match rejection:
         case Undecodable(entry):
             return observed.get(undecodable_metric(entry), 0)
@@ -151,7 +151,7 @@ def observed_count(rejection: StreamRejection, observed: Mapping[str, int]) -> i
 
 
 def count_label(rejection: Rejection) -> str:
-    """The name under which rows are counted. Counts of several attempts at a batch are compared by it."""
+    """Return the label under which rejected rows are counted, and counts of several attempts are compared."""
     match rejection:
         case Undecodable(entry):
             return f"{entry.view} unreadable"

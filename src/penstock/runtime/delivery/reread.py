@@ -1,7 +1,7 @@
-"""Read a batch again: files in the order in which they came, without those that are broken.
+"""Reads a batch again: files in the order in which they arrived, without those that are broken.
 
-Spark reads the files of a batch in any order, and gives up the batch if one is broken. A stateless query can take its
-rows from a second reading instead.
+Spark reads the files of a batch in any order, and fails the batch if one is broken. A stateless query can take its rows
+from a second reading instead.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,10 +23,10 @@ from penstock.runtime.spark.errors import FileAtFault, file_at_fault
 from penstock.spark_internals.errors import SPARK_ERRORS
 
 MOST: Final = 100
-"""More files than this are not looked for in a batch: then it is not the files that are wrong."""
+"""If a batch has more unreadable files than this, the files are not the cause."""
 
 FilesByView: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Files that cannot be read and why, by the views of their inputs and their addresses."""
+"""Unreadable files and the reasons, by the views of their inputs and by URI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def has_lost_order(batch: BatchRead) -> bool:
 
 
 def without_files(batch: BatchRead, unread: FilesByView, inputs: Iterable[Input]) -> BatchRead:
-    """The batch as if some of its files had never come."""
+    """Return the batch as if some of its files had never existed."""
     less = {
         name: replace(part, files=tuple(file for file in part.files if file not in unread[entry.view]))
         for entry in inputs
@@ -60,7 +60,7 @@ def without_files(batch: BatchRead, unread: FilesByView, inputs: Iterable[Input]
 
 
 def reread_batch(keeping: DeadLetterCollector, batch: BatchRead, *, ordered: bool) -> RereadBatch:
-    """The views of the query from a second reading of its files."""
+    """Return the views of the query from a second reading of its files."""
     session = keeping.frames.session(now_ms=batch.time.began_ms)
     rows = reread_rows(keeping, batch, session, ordered=ordered)
     assert rows is not None
@@ -84,7 +84,7 @@ def reread_rows(
 
 
 def gone_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByView:
-    """The files of a batch that are not there any more. Spark would read the others and say nothing."""
+    """Return the files of a batch that no longer exist. Spark would read the others without an error."""
     gone = {
         each.entry.view: [file for file in batch.parts.get(each.entry.name, PartRead()).files if is_gone(file)]
         for each in keeping.inputs
@@ -94,7 +94,7 @@ def gone_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByView:
 
 
 def unreadable_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByView:
-    """The files of a batch that cannot be read, found by halving."""
+    """Return the unreadable files of a batch, found by bisection."""
     session = keeping.frames.session(now_ms=batch.time.began_ms)
     found: dict[str, dict[str, str]] = {}
     for each in keeping.inputs:
@@ -118,7 +118,7 @@ def unreadable_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByV
 
 
 def _parts(entry: Input, parts: Mapping[str, PartRead]) -> list[tuple[str, PartRead]]:
-    """What the readers of an input have read, by name: one reader, or one for each format."""
+    """Return what the readers of an input have read, by name: one reader, or one for each format."""
     names = (entry.name, *(f"{entry.name}_{form}" for form in FORMATS))
     return [(name, parts[name]) for name in names if name in parts]
 
@@ -149,5 +149,5 @@ def _reread_input(
 
 
 def sort_rows(rows: DataFrame) -> DataFrame:
-    """Rows in the order of their order columns, without those."""
+    """Sort rows by their order columns, and drop those."""
     return rows.orderBy(*ORDER).drop(*ORDER)

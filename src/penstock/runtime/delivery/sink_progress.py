@@ -1,7 +1,7 @@
-"""Which outputs of a query have a batch already, noted in its checkpoint.
+"""Notes in the checkpoint which outputs of a query already have a batch.
 
-A batch that fails at one of several outputs is retried as a whole. Outputs in the note are passed over, because not
-every sink recognises a batch. The note follows the sink: after a crash in between, that sink gets the batch again.
+A batch that fails at one of several outputs is retried as a whole. Outputs in the note are skipped, because not every
+sink recognises a batch. The note is written after the sink: after a crash in between, that sink gets the batch again.
 """
 
 import json
@@ -15,7 +15,7 @@ NOTE: Final = "written.json"
 
 
 def written_outputs(checkpoint: Path, ref: BatchRef) -> frozenset[str]:
-    """The outputs that have a batch. A note of other input under the same number does not count."""
+    """Return the outputs that have a batch. A note of other input under the same number is ignored."""
     try:
         note = json.loads((checkpoint / NOTE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

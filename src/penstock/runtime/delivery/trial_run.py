@@ -1,4 +1,4 @@
-"""Compute one output of a query from rows of its inputs, outside of the stream and without writing."""
+"""Computes one output of a query from rows of its inputs, outside the stream and without writing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class TrialRun:
     """Tries rows without writing them, so that `bisect` can find those that fail.
 
     `prepare` makes rows of the output ready for the sink. In a replay, `as_stream` gives rows the columns of their
-    stream, and they take part whatever their event time is.
+    stream, and rows are accepted whatever their event time is.
     """
 
     frames: Frames
@@ -45,7 +45,7 @@ class TrialRun:
         self.sink.trial(self.compute_output(rows), self.ref)
 
     def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
-        """Rows that a guard keeps out of the query are not searched for."""
+        """Return the numbers of failing rows, with a message; None for queries with guards, or with keyed operators."""
         query, session = self.query, numbered.sparkSession
         if query.checks or not all(isinstance(step, Step) for step in query.steps):
             return None
@@ -85,7 +85,7 @@ class TrialRun:
 
 
 def _number_failing(rows: DataFrame, view: str, expressions: Sequence[str]) -> DataFrame | None:
-    """The numbers of rows that an expression fails over. Expressions that Spark cannot resolve are left out."""
+    """Return the numbers of rows that an expression fails on. Expressions that Spark cannot resolve are skipped."""
     register_row_functions(rows.sparkSession, " ".join(expressions))
     known = tuple(text for text in expressions if _is_resolvable(rows, text))
     check = Check(view=view, expressions=known, input=view)

@@ -1,4 +1,4 @@
-"""The rows of a batch as they are to be written: those that count of each key, and in which order."""
+"""Compacts the rows of a batch before they are written."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,15 @@ from penstock.sql.parse.dialects import quote_spark_identifier
 
 
 def compact_rows(rows: DataFrame, output: QueryOutput) -> DataFrame:
-    """The rows of a batch as they are to be written: at most one change for each key."""
+    """Compact a batch to at most one change per key."""
     if output.latest_by is not None:
         return _last_change_per_key(rows, output.latest_by)
     return rows if output.fold is None else net_changes(rows, output.fold)
 
 
 def prepare_rows(rows: DataFrame, output: QueryOutput, sink: Sink, *, spread: bool = False) -> DataFrame:
-    """The rows of a batch as a sink wants them. If they are `spread`, those of a key stand in several tasks."""
+    """Compact a batch as a sink requires, and convert its types. If the rows of a key are `spread` over tasks, they are
+    put into one, for sinks that need it."""
     needs = sink.capabilities
     found = last_row_per_key(rows, needs.compaction_key) if needs.compaction_key else compact_rows(rows, output)
     if spread and needs.last_arrival_wins:
@@ -30,8 +31,8 @@ def prepare_rows(rows: DataFrame, output: QueryOutput, sink: Sink, *, spread: bo
 
 
 def last_row_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The last row of each key. Rows of a batch are where they were read, and in that order, as long as nobody has
-    grouped or joined them."""
+    """Compact a batch to the last row per key. Rows of a batch are in the partitions and in the order in which they
+    were read, as long as nothing has grouped or joined them."""
     place = f.monotonically_increasing_id()
     placed = rows.select(f.struct(*map(quote_spark_identifier, rows.columns)).alias("_row"), place.alias("_place"))
     keys = [f.col(f"_row.{quote_spark_identifier(name)}").alias(f"_key_{at}") for at, name in enumerate(key)]
@@ -39,9 +40,9 @@ def last_row_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def _last_change_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The last change of each key. One that was inserted and is gone again was never there.
+    """Compact a batch to the last change per key. A row that was both inserted and deleted within it is dropped.
 
-    Without a key, whole rows come and go, in whatever order.
+    Without a key, all changes of whole rows remain, in any order.
     """
     names = [quote_spark_identifier(name) for name in rows.columns if name not in (*ORDER, WAS)]
     if not key:
@@ -57,7 +58,7 @@ def _last_change_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def net_changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Rows that come and go in a batch, as changes: one for each key, or of whole rows if there is no key."""
+    """Fold the signed rows of a batch into changes: one per key, or of whole rows if there is no key."""
     names = [quote_spark_identifier(name) for name in rows.columns if name != SIGN]
     if not key:
         net = rows.groupBy(*names).agg(f.sum(SIGN).alias(SIGN)).where(f.col(SIGN) != 0)

@@ -1,4 +1,4 @@
-"""A QuerySpec as Spark DataFrames."""
+"""Builds the Spark DataFrames of queries."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ from penstock.sql.types.columns import Columns
 
 
 class Frames:
-    """Builds the streams of a manifest. The columns of a model are those that Spark itself finds for its query."""
+    """Builds the DataFrames of a manifest's queries. A model has the columns that Spark finds for its query."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Frames:
         now_ms: int | None = None,
         beats_of: Callable[[str], Path] | None = None,
     ) -> None:
-        """With `now_ms`, the clock of every query stands still at that time. `beats_of` has heartbeats by query."""
+        """With `now_ms`, the clock of every query is fixed. `beats_of` returns the heartbeat directory of a query."""
         self.manifest = manifest
         self.root = root
         self.filling = filling
@@ -63,7 +63,7 @@ class Frames:
         conf: Mapping[str, str] = MappingProxyType({}),
         now_ms: int | None = None,
     ) -> SparkSession:
-        """A session of its own: views of one query are never seen by another. State keeps the partitions it has."""
+        """Open a session of its own: no query sees the views of another. State keeps its number of partitions."""
         session = self._spark.newSession()
         session.conf.set("spark.sql.streaming.pollingDelay", f"{poll_ms}ms")
         for key, value in conf.items():
@@ -76,7 +76,7 @@ class Frames:
         return session
 
     def inputs(self, query: QuerySpec) -> list[QueryInput]:
-        """What the query reads; the topic of a model with the columns that its writer puts out."""
+        """Return the inputs of a query; the topic of a model with the columns that its writer produces."""
         only = None if query.pushdown.columns is None else frozenset(query.pushdown.columns)
         found = [(entry, self._produced_columns(entry.node)) for entry in query.inputs]
         return [
@@ -85,7 +85,7 @@ class Frames:
         ]
 
     def peek_node(self, node_id: str) -> DataFrame:
-        """The rows of a node as they are now; those of a model with the columns that its query puts out."""
+        """Return the current rows of a node; those of a model with the columns that its query produces."""
         source = self.filling.source(self.manifest.streams[node_id])
         columns = self._produced_columns(node_id) if source.known_columns() is None else None
         return source.peek(self._spark, ReadRequest(columns=columns))
@@ -101,7 +101,7 @@ class Frames:
         return self._columns[node_id]
 
     def analyze_query(self, query: QuerySpec) -> DataFrame:
-        """What a query with one output puts out, as Spark understands it; nothing is started."""
+        """Return the output of a query with one output, as analyzed by Spark; nothing is started."""
         session = self.session()
         self.open_inputs(query, self.inputs(query), session)
         return self.run_steps(query, session)[query.outputs[0].view]
@@ -109,9 +109,9 @@ class Frames:
     def open_inputs(
         self, query: QuerySpec, inputs: Sequence[QueryInput], session: SparkSession, *, observed: bool = False
     ) -> dict[str, DataFrame]:
-        """The query's streams by view name, each registered as that view.
+        """Open the query's streams, and register each as a view. Returns them by view name.
 
-        If they are to be `observed`, Spark's progress tells how much of them could not be read.
+        With `observed`, Spark's progress reports how many records could not be decoded.
         """
         alone = len(query.inputs) == 1 and not observed
         used = query.pushdown.views
@@ -151,7 +151,7 @@ class Frames:
         return self._beats_of(query.name)
 
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
-        """Every view of the query, the steps applied in order."""
+        """Apply the steps in order, and return every view of the query."""
         self._functions.register(query.asks, session)
         told_apart = {output.view for output in query.outputs}
         if self.manifest.project.format == "pipeline":
@@ -173,9 +173,9 @@ class Frames:
         *,
         untimed: bool = False,
     ) -> dict[str, DataFrame]:
-        """Every view of a query made from these rows of its inputs, by their views; the others are tables.
+        """Compute every view of a query from rows of its inputs, by view; lookup tables are opened.
 
-        What the stream keeps out is kept out, but rows whose time is at fault only if they are not wanted.
+        Rows that the stream filters out are filtered out too, except those without usable event time if `untimed`.
         """
         for each in inputs:
             entry = each.entry
@@ -189,17 +189,17 @@ class Frames:
         return step_views(query, session)
 
     def prepare_reread(self, query: QuerySpec, entry: Input, rows: DataFrame, *, untimed: bool) -> DataFrame:
-        """Rows of an input as the SQL gets them. Columns that they have beside their own are carried along."""
+        """Prepare reread rows of an input for the SQL. Additional columns are kept."""
         found = drop_origin(drop_undecodable(rows))
         return prepare_input(found, entry) if untimed else self._drop_untimed(query, entry, found)
 
     def step_sql(self, query: QuerySpec, session: SparkSession) -> dict[str, str]:
-        """The SQL by which Spark makes the views of a query, in a session where they were made."""
+        """Return the SQL with which Spark computes the views of a query, in a session where they exist."""
         steps = [step for step in query.steps if isinstance(step, Step)]
         return {step.view: rewrite_int256(step.sql, query, session) for step in steps}
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
-        """The rows of a batch that were kept out, of a batch of their input that is given once more."""
+        """Return the rows that were kept out of a query because its SQL fails on them, from reread input rows."""
         entry = next(entry for entry in query.inputs if entry.view == check.input)
         register_row_functions(rows.sparkSession, " ".join(check.expressions))
         if not check.steps:
@@ -211,10 +211,10 @@ class Frames:
     def rows_with_records(
         self, query: QuerySpec, view: str, entry: Input, rows: DataFrame, *, untimed: bool = False
     ) -> DataFrame | None:
-        """The rows of a view of a query, made of rows of its input that are given once more, each with its record.
+        """Compute the rows of a view from reread rows of its input, each with its record.
 
-        None where a row of the one is not made of one of the other, or nobody knows its record. With `untimed`, they
-        come whatever their event time is.
+        None if a row is not made from exactly one record, or the record is unknown. With `untimed`, rows are kept
+        whatever their event time is.
         """
         carried = carry_query_column(query, ORIGIN)
         if carried is None or ORIGIN not in rows.columns:
@@ -228,7 +228,7 @@ class Frames:
         return made if ORIGIN in made.columns else None
 
     def late_rows(self, query: QuerySpec, late: LateRowSpec, rows: DataFrame) -> DataFrame:
-        """The rows that an operator may have found late, of a batch of its input that is given once more."""
+        """Return the rows that an operator may have found late, from the reread rows of its input."""
         entry = next(entry for entry in query.inputs if entry.view == late.input)
         self._recompute_views(query, entry, rows, late.steps)
         register_row_functions(rows.sparkSession, late.sql)
@@ -244,7 +244,7 @@ class Frames:
         with_records: bool = False,
         untimed: bool = False,
     ) -> None:
-        """Make the views of some steps from rows of an input that are read again."""
+        """Compute the views of some steps from reread rows of an input."""
         session = rows.sparkSession
         found = drop_undecodable(rows) if with_records else drop_origin(drop_undecodable(rows))
         usable = prepare_input(found, entry) if untimed else self._drop_untimed(query, entry, found)
@@ -253,7 +253,7 @@ class Frames:
         self._run(query, [step for step in query.steps if step.view in steps], session)
 
     def _drop_untimed(self, query: QuerySpec, entry: Input, rows: DataFrame) -> DataFrame:
-        """Rows of an input that are read again, without those whose time is at fault."""
+        """Drop the rows without a usable event time from reread rows of an input."""
         found = prepare_input(rows, entry)
         if query.timed and entry.event_time is not None:
             found = mark_faults(found, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)

@@ -1,4 +1,4 @@
-"""Records that could not be made into rows: kept out of the query, counted, and known by why."""
+"""Records that could not be decoded: they are kept out of the query and counted, by reason."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -31,10 +31,10 @@ def count_rows(rows: DataFrame) -> Counts:
 
 
 def filter_decodable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFrame:
-    """The rows of a stream that could be made; the others are counted, or stop the query if that is wanted.
+    """Return the decoded rows of a stream; undecodable records are counted, or stop the query if `on_error` says so.
 
-    Counting keeps conditions of the query above it: below, Spark would decode twice. In an input that is `alone` in its
-    query, what every plan counts will do, which costs nothing.
+    The count keeps conditions of the query above it: below, Spark would decode twice. For an input that is `alone` in
+    its query, the metrics of every plan suffice, which cost nothing.
     """
     if ERROR not in stream.columns:
         return stream
@@ -48,17 +48,16 @@ def filter_decodable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFra
 
 
 def drop_undecodable(rows: DataFrame) -> DataFrame:
-    """The rows of a batch that is read again, without those that could not be made."""
+    """Drop the undecodable records of a batch that is read again."""
     return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
 
 
 def drop_origin(rows: DataFrame) -> DataFrame:
-    """The rows without where they came from."""
     return rows.drop(ORIGIN)
 
 
 def count_undecodable(session: SparkSession, query: str, entry: Input, *, alone: bool) -> int:
-    """How many records of the batch under way were kept out. To be asked when the batch is processed."""
+    """Return how many records of the current batch were undecodable. To be called when the batch is processed."""
     if entry.on_error == "stop":
         return 0
     if alone:
@@ -67,5 +66,5 @@ def count_undecodable(session: SparkSession, query: str, entry: Input, *, alone:
 
 
 def undecodable_metric(entry: Input) -> str:
-    """The name under which they are counted."""
+    """Return the name of the metric for undecodable records."""
     return f"read {entry.view}"

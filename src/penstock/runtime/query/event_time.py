@@ -1,4 +1,4 @@
-"""Event time of an input: what counts as a time, how far it may be ahead, and rows whose time is none."""
+"""Event time of an input: its conversion, its limit in the future, and rows without a usable one."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -18,10 +18,10 @@ FAULTS: Final[Mapping[str, str]] = {
     "event-time-null": "it has no event time that can be read",
     "event-time-future": "its event time is too far ahead of the clock",
 }
-"""Why a row cannot take part in a query that goes by event time."""
+"""Why a row cannot be processed by a query that uses event time, by code."""
 UNUSABLE: Final = "unusable"
 NEWEST: Final = "newest"
-"""The newest time of the rows of a batch, in milliseconds."""
+"""The metric for the latest event time of the rows of a batch, in milliseconds."""
 
 
 def convert_event_time(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
@@ -42,7 +42,7 @@ def convert_event_time(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
 
 
 def mark_faults(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
-    """Add a column with what is wrong with the time of a row; such a time is null."""
+    """Add a column with the fault of a row's event time; a faulty time becomes null."""
     column = f.col(quote_spark_identifier(time.column))
     fault = f.when(column.isNull(), "event-time-null")
     if time.max_future_ms:
@@ -51,9 +51,9 @@ def mark_faults(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
 
 
 def can_drop_untimed(query: QuerySpec) -> bool:
-    """Whether rows without a usable time need only be dropped: their number follows from what is left.
+    """Whether rows without a usable time can simply be dropped, because their number follows from the remaining rows.
 
-    For that, every row that the query reads must pass a watermark, and nobody may ask for more than a number.
+    For that, every row that the query reads must pass a watermark, and nothing but the number may be needed.
     """
     streams = [entry for entry in query.inputs if not entry.static]
     return len(streams) == len(query.inputs) and all(
@@ -63,10 +63,10 @@ def can_drop_untimed(query: QuerySpec) -> bool:
 
 
 def add_plain_watermark(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
-    """Drop rows without a time and set the watermark, with as little work per row as possible.
+    """Drop rows without a usable time and set the watermark, with as little work per row as possible.
 
     The last condition always holds. But Spark cannot know that, and does not push filters of the query below it and
-    below the watermark: rows that the query does not want still move time.
+    below the watermark: rows that the query filters out still advance event time.
     """
     column = f.col(quote_spark_identifier(time.column))
     usable = f.unix_millis(column) <= _latest_ms(time) if time.max_future_ms else column.isNotNull()
@@ -75,9 +75,10 @@ def add_plain_watermark(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
 
 
 def add_counted_watermark(stream: DataFrame, entry: Input, beats: DataFrame | None = None) -> DataFrame:
-    """Drop and count rows without a time, and set the watermark. Heartbeats move the watermark and are no rows.
+    """Drop and count rows without a usable time, and set the watermark, which heartbeats advance before they are
+    dropped.
 
-    Counting stands right behind the watermark, so it keeps filters of the query above it too.
+    The count is right behind the watermark, so it keeps filters of the query above it too.
     """
     time = entry.event_time
     assert time is not None
@@ -95,15 +96,15 @@ def add_counted_watermark(stream: DataFrame, entry: Input, beats: DataFrame | No
 
 
 def _latest_ms(time: EventTimeSpec) -> Column:
-    """The latest time that is not too far ahead, as a number: Spark adds intervals by the calendar, row by row."""
+    """Return the latest acceptable time, as a number: Spark's interval arithmetic uses the calendar, row by row."""
     return f.expr(f"unix_millis({CLOCK}())") + f.lit(time.max_future_ms)
 
 
 def input_metric(entry: Input) -> str:
-    """The name under which the rows of an input are counted."""
+    """Return the name of the metric for the rows of an input."""
     return f"input {entry.view}"
 
 
 def count_untimed(session: SparkSession, query: str, entry: Input) -> int:
-    """How many rows of the batch under way have a fault. Known when the batch is written."""
+    """Return how many rows of the current batch have no usable time. Known when the batch is written."""
     return observed_value(session, query, input_metric(entry))

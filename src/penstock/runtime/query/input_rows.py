@@ -1,4 +1,4 @@
-"""The rows of an input as its readers expect them."""
+"""Prepares the rows of an input for the query."""
 
 from collections.abc import Collection
 
@@ -24,12 +24,11 @@ from penstock.sql.types.int256 import mentions_int256
 
 
 def prepare_input(frame: DataFrame, entry: Input) -> DataFrame:
-    """The rows of an input as its readers expect them: those that they want, with their operation, and with event time
-    as a timestamp."""
-    if entry.with_operation:  # as the last column, so that branches of a UNION with `*` have it at the same place
+    """Prepare the rows of an input: filter them, cast them, and add their operation and event time."""
+    if entry.with_operation:  # as the last column, so that branches of a UNION with `*` have it at the same position
         operation = f.col(OP) if OP in frame.columns else f.lit("i").alias(OP)
         frame = frame.select(*(quote_spark_identifier(name) for name in frame.columns if name != OP), operation)
-    if entry.upsert_key:  # nobody knows whether a key was there before, and an update fits both
+    if entry.upsert_key:  # it is unknown whether the key existed before, and an update is correct in either case
         said = f.lower(f.col(OP)) if OP in frame.columns else f.lit(None)
         frame = frame.withColumn(OP, f.when(said == "d", "d").otherwise("u"))
     if entry.cast_to:
@@ -45,15 +44,14 @@ def prepare_input(frame: DataFrame, entry: Input) -> DataFrame:
 
 
 def _cast_column(frame: DataFrame, name: str, kind: str) -> Expression:
-    """A column as another type, where Spark stops at a value that would change."""
+    """Cast a column. Spark stops at a value that would change."""
     column = f.col(quote_spark_identifier(name))
     if kind == "BOOLEAN" and not isinstance(frame.schema[name].dataType, BooleanType):
-        column = column.cast("STRING")  # which is true for 1 and false for 0, and nothing for other numbers
+        column = column.cast("STRING")  # which is true for 1 and false for 0, and fails for other numbers
     return column.cast(kind)
 
 
 def filter_rows(frame: DataFrame, condition: str) -> DataFrame:
-    """The rows that meet a condition of SQL."""
     register_row_functions(frame.sparkSession, condition)
     if mentions_int256(condition) or has_int256(frame):
         register_int256(frame.sparkSession)
@@ -62,7 +60,7 @@ def filter_rows(frame: DataFrame, condition: str) -> DataFrame:
 
 
 def select_used(rows: DataFrame, names: Collection[str] | None) -> DataFrame:
-    """The rows with the columns that are used: operators keep whole rows, and must not keep what nobody asks for."""
+    """Select the used columns: operators keep whole rows in their state, which must not contain unused ones."""
     columns = rows.columns
     if names is None or len(set(map(str.lower, columns))) < len(columns):
         return rows
@@ -73,7 +71,7 @@ def select_used(rows: DataFrame, names: Collection[str] | None) -> DataFrame:
 
 
 def register_view(entry: Input, rows: DataFrame) -> DataFrame:
-    """The rows as the view of their input, and as another one with their order if that is wanted."""
+    """Register rows as the view of their input, and as a second view with their order if that is needed."""
     if entry.ordered:
         columns = [name for name in rows.columns if name not in ORDER]
         packed = rows.select(f.struct(*map(quote_spark_identifier, columns)).alias("row"), *ORDER)
@@ -88,5 +86,5 @@ def columns_of(frame: DataFrame) -> Columns:
 
 
 def _ddl(data_type: DataType) -> str:
-    """A type as SQL, names of struct fields in quotes where they need them."""
+    """Return a type as SQL, with quoted names of struct fields where needed."""
     return StructType([StructField("x", data_type)]).toDDL().removeprefix("x ")

@@ -1,4 +1,4 @@
-"""Lines of the tables that streams look rows up in, of which no row can be made."""
+"""Checks lookup tables for lines that cannot be decoded."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _SHOWN: Final = 3
 def check_tables(
     query: QuerySpec, inputs: Sequence[QueryInput], session: Callable[[], SparkSession], warn: Callable[[str], None]
 ) -> None:
-    """Look through the tables of a query that are lines of text. Lines that are no rows are warned of, or refused."""
+    """Read the lookup tables of a query that are lines of text, and warn of undecodable lines or refuse them."""
     for each in inputs:
         entry = each.entry
         if entry.static and each.source.capabilities.has_records and entry.on_error != "skip":

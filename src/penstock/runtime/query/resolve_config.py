@@ -1,6 +1,6 @@
-"""What a manifest only refers to, filled in at the last moment: variables, paths, and the systems to talk to.
+"""Resolves the references of a manifest at run time: variables, paths, and clusters.
 
-Settings of connectors, salts and keys of masks are kept nowhere.
+Resolved settings of connectors, salts and mask keys are never stored.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _BLOCK: Final = 64
 
 
 class ConfigResolver:
-    """Fills in what the manifest only refers to."""
+    """Resolves the references of a manifest."""
 
     def __init__(self, root: Path, environ: Environ, clusters: Clusters = EMBEDDED) -> None:
         self._root = root
@@ -39,7 +39,7 @@ class ConfigResolver:
         return value
 
     def parameters(self, step: Step) -> dict[str, Any]:
-        """The parameters of a step. They go to Spark beside the SQL, which may stand in its log."""
+        """Return a step's parameters. Spark gets them separately from the SQL, which it may write into its log."""
         return {name: self._value(parameter) for name, parameter in step.parameters.items()}
 
     def _value(self, parameter: Parameter) -> Any:
@@ -55,7 +55,7 @@ class ConfigResolver:
 
 
 def _hmac_keys(key: str) -> tuple[bytes, bytes]:
-    """The two blocks that HMAC puts before what it hashes."""
+    """Return the inner and the outer key block of HMAC."""
     raw = key.encode()
     block = (hashlib.sha256(raw).digest() if len(raw) > _BLOCK else raw).ljust(_BLOCK, b"\0")
     return bytes(b ^ 0x36 for b in block), bytes(b ^ 0x5C for b in block)

@@ -1,4 +1,4 @@
-"""Keep rows out that the SQL of a stateful query would fail over: Spark would fail the query."""
+"""Keeps rows out that the SQL of a stateful query would fail on: Spark would fail the query."""
 
 from typing import Final
 
@@ -11,34 +11,34 @@ from penstock.spark_internals.plan_metrics import observed_value
 from penstock.sql.lint.gate import check_expression
 
 MESSAGE: Final = "_message"
-"""The column that says what goes wrong with a row."""
+"""The column with the message about a failing row."""
 _SOUND: Final = "_sound"
 
 
 def guard_rows(rows: DataFrame, check: Check) -> DataFrame:
-    """The rows over which nothing fails; the others are counted."""
+    """Return the rows that no expression fails on; the others are counted."""
     marked = rows.withColumn(_SOUND, _failure_message(*check.expressions).isNull())
     counted = marked.observe(failed_metric(check), f.count_if(~f.col(_SOUND)))
     return counted.where(_SOUND).drop(_SOUND)
 
 
 def failing_rows(rows: DataFrame, check: Check) -> DataFrame:
-    """The rows over which something fails, each with what that is in a column."""
+    """Return the rows that an expression fails on, with a message in a column."""
     messages = (_failure_message(expression) for expression in check.expressions)
     return rows.withColumn(MESSAGE, f.concat_ws("; ", *messages)).where(f.col(MESSAGE) != "")
 
 
 def count_failing(session: SparkSession, query: str, check: Check) -> int:
-    """How many rows of the batch under way were kept out. Known when the batch is written."""
+    """Return how many rows of the current batch were kept out. Known when the batch is written."""
     return observed_value(session, query, failed_metric(check))
 
 
 def failed_metric(check: Check) -> str:
-    """The name under which they are counted."""
+    """Return the name of the metric for these rows."""
     return f"fails {check.view}"
 
 
 def _failure_message(*expressions: str) -> Column:
-    """A text if one of the expressions fails over a row, null if none does."""
+    """Return a message if one of the expressions fails on a row, null otherwise."""
     whole = f.struct(*(f.expr(check_expression(text)).alias(f"c{place}") for place, text in enumerate(expressions)))
     return f.when(try_column(whole).isNull(), f"it cannot be computed: {', '.join(expressions)}")

@@ -1,4 +1,4 @@
-"""Rows of a batch that break a rule of a data test, and those that may be written."""
+"""Splits the rows of a batch by the rules of data tests."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,11 +13,11 @@ from penstock.row_columns import OP
 from penstock.sql.lint.gate import check_expression
 
 BROKEN: Final = "_broken"
-"""The first rule that a row breaks, in words."""
+"""The description of the first rule that a row breaks."""
 
 
 def mark_broken_rules(rows: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
-    """The rows with the first rule that each one breaks. A row that is to be deleted breaks none."""
+    """Add a column with the first rule that each row breaks. A delete breaks none."""
     register_row_functions(rows.sparkSession, " ".join(rule.condition for rule in rules))
     kept = f.lower(OP) == "d" if OP in rows.columns else f.lit(False)
     checks = [
@@ -36,7 +36,7 @@ def breaking_rows(rows: DataFrame) -> DataFrame:
 
 
 def rule_failure(rows: DataFrame, output: QueryOutput) -> QueryFailed:
-    """What ends a query whose rows must not break rules."""
+    """Return the error that ends a query whose rows must not break rules."""
     first = breaking_rows(rows).select(BROKEN).first()
     assert first is not None
     hint = "mend the rows, or set `on_error: dead_letter` on the model"

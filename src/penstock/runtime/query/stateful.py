@@ -1,7 +1,7 @@
-"""Keyed operators as streams: rows travel in Arrow blobs, many keys share a bucket, and a bucket is a cell of state.
+"""Keyed operators on streams: rows travel in Arrow blobs, many keys share a bucket, and a bucket is a cell of state.
 
-A state cell per key would cost a round trip between Spark and Python for each of them. With buckets, the number of
-round trips does not depend on the number of keys.
+A state cell per key would cost a round trip between Spark and Python for each key. With buckets, the number of round
+trips does not depend on the number of keys.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from penstock.runtime.query.stateful_executor import BUCKET, PACKED, WORKED, Cel
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 BUCKETS: Final = 32
-"""How many cells share the keys of an operator. State is laid out by it: another number needs another checkpoint."""
+"""The number of state cells for an operator's keys. It determines the layout of state: never change it."""
 
 _TURNS: Final = "turns "
 _RESERVED: Final = frozenset({NOW, OP, SIGN, *ORDER})
@@ -60,17 +60,17 @@ def apply_operator(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def turn_metric(view: str) -> str:
-    """The name of an operator's metric in a batch: late rows, and rows in its state."""
+    """Return the name of an operator's metric in a batch: its late rows, and the rows in its state."""
     return f"{_TURNS}{view}"
 
 
 def metric_view(metric: str) -> str | None:
-    """The view whose operator has this metric; None for other metrics."""
+    """Return the view whose operator has this metric; None for other metrics."""
     return metric.removeprefix(_TURNS) if metric.startswith(_TURNS) else None
 
 
 def keys_of(operator: Operator) -> list[tuple[str, ...]]:
-    """The key columns of each input."""
+    """Return the key columns of each input."""
     match operator:
         case Aggregate() | LatestPerKey():
             return [operator.keys]
@@ -81,7 +81,7 @@ def keys_of(operator: Operator) -> list[tuple[str, ...]]:
 
 
 def _compared_columns(operator: Operator) -> list[tuple[str, ...]]:
-    """The columns of each input that must have the types of those of the other one, by their places."""
+    """Return the columns of each input that must have the same types as those of the other input, by position."""
     if not isinstance(operator, IntervalJoin):
         return keys_of(operator)
     left, right = tuple(c.left for c in operator.comparisons), tuple(c.right for c in operator.comparisons)
@@ -89,7 +89,7 @@ def _compared_columns(operator: Operator) -> list[tuple[str, ...]]:
 
 
 def complete_operator(operator: Operator, columns: Sequence[Sequence[str]]) -> Operator:
-    """The operator with the columns that it hands on, now that those of its inputs are known."""
+    """Return the operator with the columns that it passes through, now that the columns of its inputs are known."""
     match operator:
         case Aggregate():
             return operator
@@ -111,7 +111,7 @@ def complete_operator(operator: Operator, columns: Sequence[Sequence[str]]) -> O
 
 
 def _passthrough_columns(operator: Operator) -> frozenset[str]:
-    """The columns that an operator only hands on. Of rows that it kept before such a column came, it is null."""
+    """Return the columns that an operator only passes through. A new one is null in rows from the state."""
     match operator:
         case Aggregate():
             return frozenset()
@@ -132,7 +132,7 @@ def _bucket(names: Sequence[str]) -> Any:
 
 
 def _normalize_zeros(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Zero has two signs as a floating point number, and equal keys must share a bucket."""
+    """Normalize the sign of floating-point zeros, because equal keys must share a bucket."""
     floats = [field.name for field in frame.schema if isinstance(field.dataType, DoubleType | FloatType)]
     plus_zero = {
         name: f.col(quote_spark_identifier(name)) + f.lit(0.0).cast(frame.schema[name].dataType) for name in floats
@@ -141,7 +141,7 @@ def _normalize_zeros(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def _align_key_types(frames: Sequence[DataFrame], keys: Sequence[Sequence[str]]) -> list[DataFrame]:
-    """Both sides of a join with keys of the same types."""
+    """Cast the keys of both sides of a join to common types."""
     if len(frames) == 1:
         return list(frames)
     left, right = frames

@@ -1,6 +1,6 @@
-"""The work of keyed operators on executors: rows into blobs by bucket, a turn of a kernel, and blobs into rows.
+"""The executor side of keyed operators: packs rows into blobs by bucket, runs a kernel, and unpacks its output.
 
-Every Python worker of Spark imports this module anew, so it is kept small: nothing that `validate` needs is in here.
+Every Python worker of Spark imports this module again, so it is small: it contains nothing that `validate` needs.
 """
 
 import json
@@ -25,11 +25,11 @@ from penstock.row_columns import NOW, ORDER
 BUCKET: Final = "_bucket"
 PACKED: Final = f"{BUCKET} int, side int, rows binary"
 WORKED: Final = "rows binary, late bigint, kept string"
-"""The result of a turn; `kept` has the number of rows in each table of its cell."""
+"""The result of a turn; `kept` has the number of rows in each table of the cell."""
 
 
 class Packer:
-    """The rows of a task, bucket by bucket, each bucket one blob."""
+    """Packs the rows of a task, one blob per bucket."""
 
     def __init__(self, side: int) -> None:
         self.side = side
@@ -55,7 +55,7 @@ class Packer:
 
 
 def _number_rows(rows: pa.Table) -> pa.Table:
-    """A task sees the rows of a file in their order, and Spark has no function that would number them in a stream."""
+    """Number the rows of a task, which are in file order: Spark has no function that numbers rows in a stream."""
     place = rows.schema.get_field_index(ORDER[-1])
     if place < 0:
         return rows
@@ -77,12 +77,12 @@ def decode_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Cell(StatefulProcessor):
-    """A bucket of keys: its state is the kernel's tables, each a blob."""
+    """The state of a bucket of keys: the kernel's tables, each as a blob."""
 
     def __init__(
         self, kernel: Kernel, schemas: Sequence[pa.Schema], layout: Mapping[str, pa.Schema], fillable: Collection[str]
     ) -> None:
-        """`layout` has the schemas of the tables. State from before a column came may lack it if it is `fillable`."""
+        """`layout` has the schemas of the tables. Older state may lack the columns in `fillable`."""
         self.kernel = kernel
         self.schemas = list(schemas)
         self.layout = layout

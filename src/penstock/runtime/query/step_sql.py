@@ -1,4 +1,4 @@
-"""The SQL of a query's steps as Spark gets it, and the views that it makes."""
+"""The SQL of a query's steps as Spark gets it, and the resulting views."""
 
 from collections.abc import Collection
 
@@ -21,14 +21,14 @@ def step_views(query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
 
 
 def check_sql(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> str:
-    """A statement, if it may be given to Spark."""
+    """Return a statement, if the query may pass it to Spark."""
     views = [part.view for part in (*query.inputs, *query.steps)]
     views += [entry.view + ORDERED for entry in query.inputs if entry.ordered]
     return check_statement(sql, views, [model.function for model in query.asks], parameters)
 
 
 def rewrite_int256(sql: str, query: QuerySpec, session: SparkSession) -> str:
-    """SQL that Spark understands, of SQL that may have to do with wide numbers."""
+    """Rewrite SQL with 256-bit integers to SQL that Spark supports."""
     views = [
         view for view in (part.view for part in (*query.inputs, *query.steps)) if quote_spark_identifier(view) in sql
     ]

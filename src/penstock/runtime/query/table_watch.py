@@ -1,4 +1,4 @@
-"""Whether the files of lookup tables are still those that a query has listed."""
+"""Detects changes of the files of lookup tables."""
 
 import time
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ CHANGED: Final = "table-changed"
 
 
 class TableWatch:
-    """Compares names, sizes and modification times of the files of a query's lookup tables. No file is read for it.
+    """Compares names, sizes and modification times of the files of a query's lookup tables. No file is read for that.
 
-    Spark lists the files of a table when a query begins, and reads of each as much as it had then. When they change,
-    the query must begin again.
+    Spark lists the files of a table when a query begins, and reads each of them up to its size at that time. If they
+    change, the query must restart.
     """
 
     def __init__(self, inputs: Sequence[QueryInput]) -> None:
@@ -25,8 +25,8 @@ class TableWatch:
         self._change_table: QueryFailed | None = None
 
     def find_change(self) -> QueryFailed | None:
-        """Why the query must begin again, if it must. Once that is so it stays so: files that come back were read
-        otherwise meanwhile."""
+        """Return why the query must restart, if it must. The result does not change back: files that are restored were
+        read in another state meanwhile."""
         for node, source, before in self._tables if self._change_table is None else ():
             if source.file_stamps() != before:
                 text = f"files of the table `{node.partition('.')[2]}` changed: it is read again"
@@ -34,7 +34,7 @@ class TableWatch:
         return self._change_table
 
     def poll(self) -> QueryFailed | None:
-        """`find_change`, but files are looked at once in a while only."""
+        """Return the result of `find_change`, but check files only at intervals."""
         now = time.monotonic()
         if not self._tables or now < self._next_look:
             return self._change_table

@@ -1,6 +1,6 @@
 """Watermark heartbeats: rows with nothing but a time, which advance event time while an input is idle.
 
-They lie in files beside the checkpoint and are read like any other input: a batch that is done again sees the same.
+They are files next to the checkpoint and are read like any other input: a retried batch reads the same ones.
 """
 
 import json
@@ -19,7 +19,7 @@ from penstock.runtime.query.event_time import NEWEST, input_metric
 
 
 def read_heartbeats(session: SparkSession, folder: Path, entry: Input) -> DataFrame:
-    """The heartbeats of an input, as a column `at`. Files of heartbeats that were read are deleted."""
+    """Read the heartbeats of an input, as a column `at`. Files that were read are deleted."""
     place = folder / entry.name
     place.mkdir(parents=True, exist_ok=True)
     reader = session.readStream.name(f"{entry.name}_beats").format("json").schema("at TIMESTAMP")
@@ -38,9 +38,9 @@ def write_heartbeat(folder: Path, entry: Input, at_ms: int) -> None:
 
 @dataclass(slots=True)
 class Silence:
-    """How long an input has been idle: since its last rows, up to when it surely had none.
+    """How long an input has been idle: since its last rows, up to the latest time at which it certainly had none.
 
-    `latest_ms` is how far its event time has come, by its rows and by heartbeats; the others are times of the clock.
+    `latest_ms` is its event time, from its rows and heartbeats; the other times are clock times.
     """
 
     idle_ms: int
@@ -49,7 +49,7 @@ class Silence:
     until_ms: int = 0
 
     def note_batch(self, newest_ms: int | None, began_ms: int, now_ms: int) -> None:
-        """A batch that began at some time had rows of the input up to `newest_ms`, or none."""
+        """Note that a batch, which began at some time, had rows of the input up to `newest_ms`, or none."""
         if newest_ms is None:
             self.until_ms = max(self.until_ms, began_ms)
         else:
@@ -57,9 +57,9 @@ class Silence:
             self.since_ms = self.until_ms = now_ms
 
     def advance_time(self, others_ms: int | None) -> int | None:
-        """Advance event time if the input is idle for long enough; returns how far.
+        """Advance event time if the input is idle for long enough. Returns the new event time.
 
-        Without any row yet, it starts where other inputs are.
+        Before its first row, it starts at the event time of the other inputs.
         """
         waited = self.until_ms - self.since_ms
         start = others_ms if self.latest_ms is None else self.latest_ms
@@ -72,8 +72,8 @@ class Silence:
 class IdleWatch:
     """Advances event time with the clock for inputs of a query that are idle for too long.
 
-    Rows may wait while a batch is under way. So an input counts as silent only up to the begin of a batch that had none
-    of its rows, or up to now when the query has nothing to do.
+    Rows may wait while a batch is processed. So an input counts as idle only up to the start of a batch that had none
+    of its rows, or up to now if the query has nothing to do.
     """
 
     def __init__(self, spec: QuerySpec, folder: Path, reached_ms: int | None) -> None:
@@ -90,7 +90,7 @@ class IdleWatch:
         self._last_rows: dict[str, int] = {}
 
     def check_query(self, query: StreamingQuery) -> None:
-        """To be called at intervals while the query runs."""
+        """Advance event time where needed. To be called at intervals while the query runs."""
         if not any(silence for _, silence in self._inputs):
             return
         self._note_batches(query)
@@ -106,7 +106,7 @@ class IdleWatch:
                 write_heartbeat(self._folder, entry, at_ms)
 
     def _note_batches(self, query: StreamingQuery) -> None:
-        """Note the batches since the last call."""
+        """Process the reports of batches since the last call."""
         last = query.lastProgress
         if last is None or last["batchId"] == self._seen:
             return

@@ -1,1 +1,1 @@
-"""Replay: dead letters are restored to records and delivered again, outside of the stream."""
+"""Replay: records of dead letters are restored and delivered again, outside the stream."""

@@ -1,4 +1,4 @@
-"""Dead letters replayed to one output: their records go through the same SQL into the same sink."""
+"""Replays dead letters to one output: their records pass through the same SQL into the same sink."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -45,8 +45,8 @@ _MISSING: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """How many rows were written, how many records could not be used this time either, how many wait as before, by why,
-    and how many were passed over because a newer record of their key has come since."""
+    """The number of rows written, of records that failed again, of dead letters that keep waiting, by reason, and of
+    dead letters that were skipped because a newer record of their key exists."""
 
     written: int
     failed: int
@@ -60,7 +60,7 @@ class OutputReplay:
     def __init__(
         self, query: QuerySpec, node: str, frames: Frames, filling: ConfigResolver, outside: RunResources
     ) -> None:
-        self._query = query.model_copy(update={"checks": ()})  # rows that fail are found here one by one, and kept
+        self._query = query.model_copy(update={"checks": ()})  # failing rows are found one by one here, and stored
         self._frames = frames
         self._outside = outside
         self._errors = dead_letter_store(query, outside.errors)
@@ -71,7 +71,7 @@ class OutputReplay:
         self._sink: Sink = filling.sink(self._output.sink, self._output.node)
 
     def restore_records(self, letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], int]:
-        """The dead letters, each with its record, and how many records are gone. Those get a new dead letter."""
+        """Return the dead letters with their records, and the number of missing ones, which get a new dead letter."""
         session = self._frames.session()
         found, gone = restore_records(letters, self._input, session, self._outside.source_cluster)
         if gone:
@@ -85,22 +85,22 @@ class OutputReplay:
         return found, len(gone)
 
     def drop_superseded(self, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
-        """Drop dead letters whose keys have newer records, where the sink would return to the older rows.
+        """Drop dead letters whose keys have newer records, if the sink would otherwise return to older rows.
 
-        Refuse to replay where that cannot be known.
+        PlanRefused if that cannot be determined.
         """
         return self._retry_with_schemas(lambda: self._find_current(letters)) if self._replace_key else letters
 
     def deliver(self, letters: Sequence[DeadLetter], ref: BatchRef, *, first: bool = True) -> ReplayResult:
-        """Deliver these dead letters. What comes under one `ref` is known for the same by sinks that know batches.
+        """Deliver these dead letters. Sinks that recognise batches recognise a repeated `ref`.
 
-        What cannot be read is found first, so that nothing is written yet when a schema turns out to be a new one. It
-        is kept once more by the first of several outputs.
+        Undecodable records are found first, so that nothing is written yet if a schema turns out to be unknown. The
+        first of several outputs stores them as dead letters again.
         """
         return self._retry_with_schemas(lambda: self._deliver(letters, ref, self._frames.session(), first=first))
 
     def _retry_with_schemas(self, act: Callable[[], _Done]) -> _Done:
-        """Act, and again with what the schema registry has told by then."""
+        """Act, and retry with schemas from the registry as long as one was missing."""
         while True:
             try:
                 return act()
@@ -150,7 +150,7 @@ class OutputReplay:
         return ReplayResult(done.written, failed + done.rejected.total())
 
     def _deliver_rows(self, rows: DataFrame, ref: BatchRef) -> Delivered:
-        """Deliver rows as a batch of the stream is. Whatever `on_error` says, what fails is kept once more."""
+        """Deliver rows like a batch of the stream. Whatever `on_error` says, what fails becomes a dead letter again."""
 
         def keep(rejection: OutputRejection, letters: DataFrame) -> None:
             self._errors.write(self._output.node, letters, replace(ref, batch_id=_part_of(rejection)))
@@ -170,7 +170,7 @@ class OutputReplay:
         return TrialRun(*about, prepare=lambda rows: prepare_rows(rows, output, sink), as_stream=self._add_order)
 
     def _add_order(self, rows: DataFrame) -> DataFrame:
-        """Rows as their stream would have them."""
+        """Add the order columns that rows have in their stream."""
         if not self._entry.ordered:
             return rows
         zero = f.lit(0).cast("bigint")
@@ -183,12 +183,12 @@ class OutputReplay:
 
 
 def has_failed_one_sink(letter: DeadLetter) -> bool:
-    """Whether other sinks of its query have the record. A record that could not be decoded has come to none of them."""
+    """Whether the other sinks of the query have the record. A record that could not be decoded has reached no sink."""
     return letter.code in (dead_letters.FAILED, RULE_FAILED)
 
 
 def _part_of(rejection: OutputRejection) -> int:
-    """The number under which dead letters of a kind are stored. A replay that died stores them once by it."""
+    """Return the number under which dead letters of a kind are stored, so that a repeated replay stores them once."""
     match rejection:
         case Faulty(joint=joint):
             return 3 if joint else 0

@@ -1,4 +1,4 @@
-"""`errors replay`: dead letters of a node, chunk by chunk, to the outputs that lack them."""
+"""`errors replay`: replays the dead letters of a node, in chunks, to the outputs that lack them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,11 +30,11 @@ _STAY: Final[Mapping[str, str]] = {
     UNREAD: "files that could not be read are only kept by their names: put them back under other names",
     GONE: "records that are gone are only known by their range",
 }
-"""Kinds of dead letters that have no record to deliver, and why."""
+"""Kinds of dead letters that hold no record to replay, with the reason."""
 
 
 def replay_refusal(query: QuerySpec) -> str | None:
-    """Why no record can go through a query outside of its stream."""
+    """Return why records cannot be replayed through a query outside its stream; None if they can."""
     streams = [entry for entry in query.inputs if not entry.static]
     if not query.stateful and len(streams) == 1:
         return None
@@ -54,9 +54,9 @@ def replay_dead_letters(
     *,
     overwrite: bool = False,
 ) -> ReplayResult:
-    """Deliver the dead letters of a node again, which stand in order, and note how far. Some cannot be, and wait on.
+    """Replay a node's dead letters, which are in order, and record the progress. Some cannot be replayed, and wait.
 
-    Unless they may `overwrite` newer rows, those are passed over that a newer record of their key has come behind.
+    Unless `overwrite` is set, dead letters are skipped if a newer record of their key exists.
     """
     left: Counter[str] = Counter()
     query = manifest.producer(node)
@@ -89,7 +89,7 @@ def replay_dead_letters(
 
 
 def _select_replayable(dead_letters: Iterable[DeadLetter], left: Counter[str]) -> Iterator[DeadLetter]:
-    """The dead letters that hold a record; the others are counted."""
+    """Yield the dead letters that hold a record, and count the others."""
     for dead_letter in dead_letters:
         why = _STAY.get(dead_letter.kind)
         if why is None:
@@ -99,7 +99,7 @@ def _select_replayable(dead_letters: Iterable[DeadLetter], left: Counter[str]) -
 
 
 def _chunks(dead_letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
-    """Dead letters for the same sinks, as many at a time as memory holds."""
+    """Split dead letters into chunks that fit into memory, each for the same sinks."""
     for _, alike in groupby(dead_letters, has_failed_one_sink):
         some: list[DeadLetter] = []
         size = 0

@@ -1,4 +1,4 @@
-"""Records that dead letters do not hold, because nobody may see them, read again where they came from."""
+"""Restores the records of masked dead letters, by reading them again at their origin."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ _AT: Final = "letter INT, file STRING, line BIGINT, written TIMESTAMP, digest ST
 def restore_records(
     letters: Sequence[DeadLetter], read: QueryInput, session: SparkSession, cluster: Cluster | None
 ) -> tuple[list[DeadLetter], list[DeadLetter]]:
-    """The dead letters with their records, and those whose records are gone."""
+    """Return the dead letters with their records, and those whose records no longer exist."""
     withheld = [letter for letter in letters if letter.about.get(WITHHELD) is not None]
     placed = [letter for letter in withheld if letter.about[WITHHELD] == BY_PLACE]
     rows = _find_rows([letter for letter in withheld if letter.about[WITHHELD] != BY_PLACE], read, session)
@@ -47,7 +47,7 @@ def restore_records(
 
 
 def _fetch_records(placed: Sequence[DeadLetter], cluster: Cluster | None) -> Mapping[DeadLetterKey, Any]:
-    """Records of Kafka, by where their dead letters stand. A topic that was made anew has others at the same places."""
+    """Read Kafka records, by dead letter. A topic that was created again has other records at the same offsets."""
     if not placed or cluster is None:
         return {}
     places = {(str(x.about["topic"]), int(x.about["partition"]), int(x.about["offset"])) for x in placed}
@@ -70,9 +70,9 @@ def _record_time(letter: DeadLetter) -> datetime | None:
 
 
 def _find_rows(letters: Sequence[DeadLetter], read: QueryInput, session: SparkSession) -> dict[DeadLetterKey, str]:
-    """Rows of an embedded topic as texts, by where their dead letters stand.
+    """Find rows of an embedded topic as text, by dead letter.
 
-    A row is known by its file and line, unless the file was changed, or by the digest of its text.
+    A row is identified by its file and line, unless the file was changed, or by the digest of its text.
     """
     rows = read.reread(session, None) if letters else None
     if rows is None:
@@ -97,7 +97,7 @@ def _find_rows(letters: Sequence[DeadLetter], read: QueryInput, session: SparkSe
 
 
 def _row_texts(rows: DataFrame, letters: Iterable[DeadLetter]) -> Iterable[Column]:
-    """Rows as JSON, of all columns and of those that they had when dead letters were written."""
+    """Encode rows as JSON, with all columns, and with the columns that they had when dead letters were written."""
     names = {tuple(rows.columns)}
     for letter in letters:
         fields = json.loads(letter.about["value"]) if letter.about["value"] else {}

@@ -1,7 +1,7 @@
-"""Records to replay of whose keys the source holds newer records.
+"""Finds records to replay whose keys have newer records in the source.
 
-A sink that replaces rows by key must not get them: it would end with an older row, or with one that was deleted. Newer
-is what stands behind a record in its partition, or has a later time in another one.
+A sink that replaces rows by key must not get them: it would end with an older row, or with a deleted one. A record is
+newer if it has a higher offset in the same partition, or a later timestamp in another one.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,7 +19,7 @@ _MILLISECOND = 1000
 
 
 def newer_rows(read: QueryInput, letters: Sequence[DeadLetter], rows: DataFrame) -> DataFrame | None:
-    """Read what the source holds behind the oldest of some dead letters; None where their order is not known.
+    """Read the records of the source after the oldest of some dead letters; None if their order is unknown.
 
     `rows` are those of the dead letters themselves.
     """
@@ -35,7 +35,7 @@ def newer_rows(read: QueryInput, letters: Sequence[DeadLetter], rows: DataFrame)
 
 
 def find_superseded(own: DataFrame, newer: DataFrame, key: Sequence[str]) -> Collection[tuple[int, int]]:
-    """The partition and offset of records whose rows have a key that a newer row has. All rows carry their records."""
+    """Return partition and offset of the records whose keys occur in newer rows. All rows carry their records."""
     later = _select_positions(newer, key, "newer")
     keys = [f"newer_{at}" for at in range(len(key))]
     place, time = f.max("newer_offset").alias("newer_offset"), f.max("newer_timestamp").alias("newer_timestamp")

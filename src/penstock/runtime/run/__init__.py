@@ -1,1 +1,1 @@
-"""From a plan to its end: starts queries, supervises them, and tells how far they are."""
+"""Runs a plan: starts its queries, supervises them, and reports their progress."""

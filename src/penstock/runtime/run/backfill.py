@@ -1,8 +1,8 @@
-"""Backfill: inputs that read one source after the other, and which of them a query reads now.
+"""Backfill: inputs that read several sources one after the other, and the phase that a query is in.
 
-A note in the checkpoint tells how many are done, so that a restart goes on with the same one. That all are done is kept
-beside the offsets too, for a machine that has lost its disk. All of them share the checkpoint: every reader has a name
-of its own there, and batches are counted on, so that sinks never take a batch of one phase for a batch of another.
+A note in the checkpoint counts the finished phases, so that a restart continues with the current one. That all are
+finished is also stored next to the offsets, for a machine that has lost its disk. All phases share the checkpoint:
+every reader has a name of its own there, and batch numbers continue, so that sinks never confuse batches of two phases.
 """
 
 import json
@@ -27,7 +27,7 @@ _NOTE: Final = "phases.json"
 
 
 class BackfillPhases:
-    """The phases of one query's inputs."""
+    """The phases of a query's inputs."""
 
     def __init__(self, spec: QuerySpec, checkpoint: Path, frames: Frames, outside: RunResources) -> None:
         self._spec = spec
@@ -38,13 +38,13 @@ class BackfillPhases:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to read."""
+        """Whether all phases are finished and no topic follows."""
         streams = [entry for entry in self._spec.inputs if not entry.static]
         return all(entry.backfill is not None and self._has_finished(entry, entry.backfill) for entry in streams)
 
     @property
     def is_backfilling(self) -> bool:
-        """Whether a phase is read now, so that the query ends by itself."""
+        """Whether a phase is being read, so that the query ends by itself."""
         return any(self._finished_phases(entry) < len(backfill.phases) for entry, backfill in self._backfilled_inputs())
 
     @property
@@ -57,7 +57,7 @@ class BackfillPhases:
         return ", ".join(found) or None
 
     def current_query(self) -> QuerySpec:
-        """The query with the sources of the phase. Start offsets are noted before the first phase."""
+        """Return the query with the sources of its phase. Start offsets are recorded before the first phase."""
         if not any(True for _ in self._backfilled_inputs()):
             return self._spec
         session = self._frames.session()
@@ -100,7 +100,7 @@ class BackfillPhases:
         return entry.model_copy(update=said)
 
     def _topic_input(self, entry: Input, backfill: Backfill) -> Input:
-        """The input that reads the topic, from its noted start."""
+        """Return the input that reads the topic, from its recorded start."""
         self._outside.note_phases(self._spec, entry, backfill)
         begins = {int(number): int(at) for number, at in self._noted[entry.name]["begins"].items()}
         if start_offset(self._checkpoint, entry.name) is None:
@@ -109,8 +109,8 @@ class BackfillPhases:
         return entry.model_copy(update={"source": source, "backfill": None})
 
     def _record_start_offsets(self) -> None:
-        """Note the start offsets of topics before the first phase: later, records that came meanwhile would be missed.
-        A query that has lost its checkpoint may find in the store that it had reached its topic."""
+        """Record the start offsets of topics before the first phase: later, records that came meanwhile would be
+        missed. A query that has lost its checkpoint may find in the store that it had reached its topic."""
         new = [(entry, backfill) for entry, backfill in self._backfilled_inputs() if entry.name not in self._noted]
         for entry, backfill in new:
             kept = self._outside.resume_offsets(self._spec, entry, backfill)
@@ -136,7 +136,7 @@ def _phase_count(backfill: Backfill) -> int:
 
 
 def _check_columns(at: int, phase: Mapping[str, Any], found: Columns, wanted: Columns) -> None:
-    """Refuse a phase whose columns cannot be those of the topic."""
+    """Refuse a phase whose columns do not fit those of the topic."""
     said = [text for _, text in mismatches(found, wanted, phase["type"])]
     if said:
         raise PlanRefused("phase-mismatch", f"{'; '.join(said)}: {describe_phase(at, phase)}", hint=MISMATCH_HINT)

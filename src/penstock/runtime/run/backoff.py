@@ -10,7 +10,7 @@ from penstock.manifest.model import QuerySpec
 from penstock.runtime.query.table_watch import CHANGED
 
 MOST_IN_DRAIN: Final = 3
-"""How many retries in a row a query of `--once` has."""
+"""The maximum number of consecutive retries of a query with `--once`."""
 _PASSING_IN_DRAIN: Final = ("worker-lost", CHANGED)
 
 
@@ -23,7 +23,7 @@ class _PendingRetry:
 
 
 class Retries:
-    """Each failed retry doubles the wait; a committed batch resets it."""
+    """Waiting retries. Each failure doubles the wait; a committed batch resets it."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, _PendingRetry] = {}
@@ -35,15 +35,15 @@ class Retries:
     def can_add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool) -> bool:
         """Whether a query may be retried after this failure.
 
-        A query that comes to an end (`drain`) leaves services that are gone to whoever started it, who is told so at
-        once. A Python worker that was lost says nothing of the next one, and a lookup table that changed can be read.
+        A query that ends by itself (`drain`) reports unreachable services at once. It is retried only after a lost
+        Python worker, which says nothing about the next one, and a changed lookup table, which can be read again.
         """
         if not (failure.retriable and drain):
             return failure.retriable
         return failure.code in _PASSING_IN_DRAIN and self._next_try(spec, batches) <= MOST_IN_DRAIN
 
     def add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool = False) -> tuple[int, float]:
-        """Schedule a retry of a query with so many committed batches. Returns the attempt and the wait in seconds."""
+        """Schedule a retry of a query with this many committed batches. Returns the attempt and the wait in seconds."""
         tries = self._next_try(spec, batches)
         self._tries[spec.name] = batches, tries
         wait_secs = delay_secs(tries)
@@ -55,18 +55,17 @@ class Retries:
         return tries + 1 if before == batches else 1
 
     def pop_due(self) -> list[tuple[QuerySpec, bool]]:
-        """Take the queries whose wait is over, and whether they end by themselves."""
+        """Take the queries that are due, each with whether it ends by itself."""
         found = [waiting for waiting in self._waiting.values() if waiting.due <= time.monotonic()]
         for waiting in found:
             del self._waiting[waiting.spec.name]
         return [(waiting.spec, waiting.drain) for waiting in found]
 
     def failures(self) -> dict[str, PenstockError]:
-        """The failures of waiting queries, by name."""
         return {name: waiting.failure for name, waiting in self._waiting.items()}
 
     def clear(self) -> list[str]:
-        """Forget waiting queries; returns their names."""
+        """Remove all waiting queries. Returns their names."""
         names = list(self._waiting)
         self._waiting.clear()
         return names

@@ -1,6 +1,6 @@
-"""Brokers that live queries read from or write to, asked now and then whether they answer.
+"""Checks at intervals whether the brokers of live queries answer.
 
-Kafka's clients wait for a broker for minutes before they give up a batch, without a word.
+Kafka's clients wait for a broker for minutes before they fail a batch, without a message.
 """
 
 import threading
@@ -18,7 +18,7 @@ _PAUSE_SECS: Final = 5
 
 
 class BrokerWatch:
-    """Asks each broker from a thread of its own, for as long as queries run."""
+    """Asks each broker in a thread of its own, as long as queries run."""
 
     def __init__(self, queries: Collection[QuerySpec], outside: RunResources, board: ProgressBoard) -> None:
         self._queries = queries
@@ -31,7 +31,7 @@ class BrokerWatch:
             threading.Thread(target=self._watch, args=(broker,), name="broker", daemon=True).start()
 
     def close(self) -> None:
-        """Stop asking. A broker may be slow, so the thread is not waited for."""
+        """Stop asking. The thread is not waited for, because a broker may be slow."""
         self._closing.set()
 
     def _watch(self, broker: Broker) -> None:

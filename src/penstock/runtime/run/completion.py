@@ -1,7 +1,7 @@
-"""Completion of a query that ends by itself: the part of its input that is read.
+"""Estimates the completion of a query that ends by itself: the part of its input that was read.
 
-Batches that are done and the one under way are measured by what their offsets lie apart: records of a topic, keys of a
-table, bytes of files. Inside a batch, what tasks have read so far is counted, or at least those that are done.
+Finished batches and the current one are measured by the distance between their offsets: records of a topic, keys of a
+table, bytes of files. Within a batch, what tasks have read so far is counted, or at least the finished tasks.
 """
 
 import json
@@ -19,12 +19,12 @@ from penstock.spark_internals.task_progress import running_stages
 
 PAUSE_SECS: Final = 0.5
 LEAST: Final = 0.02
-"""The part that must be read before the rest is estimated."""
+"""The part that must be read before the remaining time is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionEstimate:
-    """The part that is read, from 0 to 1, the rows read of the batch under way, and how long the rest takes."""
+    """The part that was read, from 0 to 1, the rows that the current batch has read, and the remaining time."""
 
     part: float
     rows: int
@@ -33,12 +33,12 @@ class CompletionEstimate:
 
 @dataclass(slots=True)
 class CompletionTracker:
-    """Estimates the completion of one query. `total` is its whole input, if a source knows that."""
+    """Estimates the completion of one query. `total` is the size of its whole input, if a source knows it."""
 
     checkpoint: Path
     total: int | None = None
     _first: int = field(init=False)
-    """The batch that this run begins with."""
+    """The first batch of this run."""
     _sizes: dict[int, int] = field(default_factory=dict)
     _furthest: float = 0.0
     _began: float = field(default_factory=time.monotonic)
@@ -49,7 +49,7 @@ class CompletionTracker:
         self._first = 0 if committed is None else committed + 1
 
     def estimate_completion(self, query: StreamingQuery) -> CompletionEstimate | None:
-        """The estimate; None if it is unknown or was made a moment ago."""
+        """Return the estimate; None if it is unknown, or if the last one was a moment ago."""
         if time.monotonic() < self._due:
             return None
         self._due = time.monotonic() + PAUSE_SECS
@@ -70,7 +70,7 @@ class CompletionTracker:
         return CompletionEstimate(self._furthest, 0 if committed == begun else work.rows, left)
 
     def _batch_progress(self, batch: int, work: "_TaskProgress") -> float:
-        """How much of a batch is read. Tasks may be few, and files may be read column by column."""
+        """Return how much of a batch was read. Tasks may be few, and files may be read column by column."""
         of_files = any(part.files for part in batch_parts(self.checkpoint, batch).values())
         read = work.bytes if of_files else work.rows
         return min(max(read, self._size(batch) * work.tasks), self._size(batch))
@@ -83,7 +83,7 @@ class CompletionTracker:
 
 @dataclass(frozen=True, slots=True)
 class _TaskProgress:
-    """The running tasks of a query: the part that is done, and what they have read."""
+    """The running tasks of a query: the finished part, and what they have read."""
 
     tasks: float = 0.0
     rows: int = 0
@@ -91,7 +91,7 @@ class _TaskProgress:
 
 
 def part_size(part: PartRead) -> int:
-    """The size of what a reader reads: bytes of files, or the distance between its offsets."""
+    """Return the size of what a reader reads: bytes of files, or the distance between its offsets."""
     if part.files:
         return sum(_bytes(address) for address in part.files)
     return max(0, _position_sum(_position(part.after)) - _position_sum(_position(part.before)))
@@ -112,7 +112,6 @@ def _position(text: str | None) -> Any:
 
 
 def _position_sum(position: Any) -> int:
-    """The sum of all numbers in a position."""
     match position:
         case {"rows": int() as rows}:
             return rows

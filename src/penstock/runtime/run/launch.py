@@ -1,8 +1,8 @@
-"""One query, started, in one of three shapes.
+"""Starts a query in one of three shapes.
 
-In batches, rows come to us batch by batch: to any sink, to several, with everything kept that could not be used. As a
-stream, Spark writes them itself, which is faster. An observed stream counts the rows that cannot be used, and they are
-kept afterwards. A bare one does not even count: it stops at the first of them, and batches go on from there.
+In batches: rows come to us batch by batch, to one sink or several, and rejected rows are stored. As a stream: Spark
+writes rows by itself, which is faster. An observed stream counts rejected rows, which are stored after the commit. A
+bare stream does not even count: it stops at the first rejected row, and the query continues in batches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,19 +43,19 @@ from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.spark_internals.running_query import list_once
 
 _KEPT: Final = "kept"
-"""Where in a checkpoint sources keep what they must remember."""
+"""The directory in a checkpoint where sources store their state."""
 Shape: TypeAlias = Literal["batches", "observed", "bare"]
 DrainPolicy: TypeAlias = Literal["auto", "drain", "fast"]
 _AHEAD: Final = {
     "asyncProgressTrackingEnabled": "true",
-    # Notes of every batch, in order: with gaps between them, the checkpoint would be for this way to run alone.
+    # Every batch is recorded, in order: with gaps, the checkpoint could only be resumed in this mode.
     "asyncProgressTrackingCheckpointIntervalMs": "0",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class LiveQuery:
-    """A query that Spark is running, and the error of our own that ended it, if one did."""
+    """A query that Spark runs, and our own errors that ended it, if any."""
 
     spec: QuerySpec
     query: StreamingQuery
@@ -63,42 +63,42 @@ class LiveQuery:
     idle: IdleWatch | None
     drain: bool
     ends: bool
-    """Whether it comes to an end by itself."""
+    """Whether it ends by itself."""
     shape: Shape
     board: ProgressBoard
     afterwards: PostCommitScan | None
     most_rows: Mapping[str, int]
-    """After how many rows outputs have seen enough, by node."""
+    """The number of rows after which the run ends, by output."""
     phases: BackfillPhases
     extent: CompletionTracker | None
-    """How far it is, if it comes to an end."""
+    """The estimate of its completion, if it ends by itself."""
     inputs: Sequence[QueryInput]
     tables: TableWatch
 
     @property
     def has_enough(self) -> bool:
-        """Whether an output has as many rows as were asked for."""
+        """Whether an output has reached its number of rows."""
         return any(self.board.committed_rows(self.spec.name, node) >= most for node, most in self.most_rows.items())
 
     @property
     def is_lost(self) -> bool:
-        """Whether it must end although Spark would go on: its dead letters cannot be stored."""
+        """Whether it must end although Spark would continue: its dead letters cannot be stored."""
         return self.afterwards is not None and bool(self.failures)
 
     @property
     def restart_reason(self) -> QueryFailed | None:
-        """Why it should end and begin again: something can be read by now that could not when it began."""
+        """Why it should restart: something has become readable since it began, or a lookup table has changed."""
         snapshots = [each.request.snapshot for each in self.inputs if not each.entry.static]
         reasons = (found.restart_reason for found in snapshots if found is not None)
         return next(filter(None, reasons), None) or self.tables.poll()
 
     @property
     def is_real_time(self) -> bool:
-        """Whether its batches last long, while rows go through them one by one."""
+        """Whether it runs in real-time mode: batches last long, while rows pass through one by one."""
         return isinstance(self.spec.trigger, RealTime) and self.shape == "observed" and not self.ends
 
     def is_waited_for(self, policy: DrainPolicy) -> bool:
-        """Whether a stop lets it finish its batch. A query that ends by itself always may."""
+        """Whether a stop waits for the current batch, by policy. A query that ends by itself is always waited for."""
         match policy:
             case "auto":
                 return not self.is_real_time
@@ -110,8 +110,8 @@ class LiveQuery:
     def stop(self, until: float | None = None) -> None:
         """End it, unless it has ended, and wait until its last batch is reported.
 
-        A batch that is under way is dropped, and retried at the next start. Dead letters are collected `until` a moment
-        of the monotonic clock.
+        A current batch is dropped, and retried at the next start. Dead letters are collected `until` a moment of the
+        monotonic clock.
         """
         self.query.stop()
         if (batch := last_committed_batch(self.query)) is not None:
@@ -121,7 +121,7 @@ class LiveQuery:
 
 
 class Launcher:
-    """Starts the queries of a run, in batches where rows could not be used before."""
+    """Starts the queries of a run, in batches if an earlier attempt has stopped at a row."""
 
     def __init__(self, frames: Frames, outside: RunResources, place: ProjectPlace, board: ProgressBoard) -> None:
         self._frames = frames
@@ -131,7 +131,7 @@ class Launcher:
         self._careful: set[str] = set()
 
     def try_fallback(self, live: LiveQuery, error: Exception) -> bool:
-        """Whether a query that ended is to go on in batches, which keep what it stopped at."""
+        """Whether a query that ended continues in batches, which store the rows that it stopped at."""
         if live.shape == "batches" or not is_input_error(error):
             return False
         wanted = live.spec.outputs if is_row_error(error) else live.spec.inputs
@@ -141,9 +141,9 @@ class Launcher:
         return True
 
     def launch(self, whole: QuerySpec, *, drain: bool) -> LiveQuery | None:
-        """Start a query; None if there is nothing left that it was to read.
+        """Start a query; None if it has nothing left to read.
 
-        The scan of what an earlier run has committed may need schemas that nobody has asked for yet.
+        The scan of what an earlier run has committed may need schemas that were not requested yet.
         """
         while True:
             try:
@@ -216,7 +216,7 @@ class Launcher:
 
     def _shape(self, spec: QuerySpec, streams: Sequence[SourceCapabilities]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
-        looks_up = any(entry.static for entry in spec.inputs)  # its tables are compared before each batch
+        looks_up = any(entry.static for entry in spec.inputs)  # its tables are checked before each batch
         if looks_up or not plain or spec.timed or spec.name in self._careful:
             return "batches"
         sink = self._sink(spec.outputs[0])
@@ -263,24 +263,24 @@ class Launcher:
 
 
 def _backlog_size(inputs: Sequence[QueryInput], checkpoint: Path) -> int | None:
-    """How much there is to read, as far as sources know more of it than Spark plans for a batch."""
+    """Return the size of the backlog, as far as sources know more of it than Spark plans for one batch."""
     streams = [each for each in inputs if not each.entry.static]
     known = [each.source.backlog(reader_offset(checkpoint, each.entry.name)) for each in streams]
     return sum(amount or 0 for amount in known) or None
 
 
 def _list_once_readers(inputs: Sequence[QueryInput]) -> list[str]:
-    """The readers that read the files of one moment."""
+    """Return the readers that read the files that exist at one moment."""
     streams = [(each.entry, each.source.capabilities) for each in inputs if not each.entry.static]
     return [entry.name for entry, facts in streams if facts.bounded and facts.has_files]
 
 
 def _is_whole(output: QueryOutput) -> bool:
-    """Whether rows are written as they are: all of them, and not one for each key."""
+    """Whether all rows are written unchanged, rather than compacted by key or checked by rules."""
     return output.fold is None and output.latest_by is None and not output.rules
 
 
 def _stop_on_error(spec: QuerySpec) -> QuerySpec:
-    """The query, which stops at the first record that cannot be read."""
+    """Return the query with inputs that stop at the first undecodable record."""
     inputs = tuple(entry.model_copy(update={"on_error": "stop"}) for entry in spec.inputs)
     return spec.model_copy(update={"inputs": inputs})

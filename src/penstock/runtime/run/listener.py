@@ -1,4 +1,4 @@
-"""What Spark reports of the batches of a query, as they are committed."""
+"""Receives Spark's reports of committed batches."""
 
 from collections.abc import Callable
 
@@ -13,16 +13,16 @@ from penstock.spark_internals.running_query import listen, recent_progress
 
 
 def last_committed_batch(query: StreamingQuery) -> int | None:
-    """The last batch that a query has committed since it began, of those that Spark remembers.
+    """Return the last batch that a query has committed since it began, among those that Spark remembers.
 
-    An idle query notes the batch that is next among its progress, and no listener hears of that.
+    An idle query already lists the next batch in its progress, which is never reported to listeners.
     """
     reports = recent_progress(query)
     return next((report["batchId"] for report in reports if "addBatch" in report["durationMs"]), None)
 
 
 class QueryListener:
-    """Hears one query's session and notes its batches, and the state that they leave."""
+    """Listens to one query's session, and notes its batches and the state after them."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class QueryListener:
         counts: bool = False,
         committed: Callable[[CommittedBatch], None] | None = None,
     ) -> None:
-        """`tell` is given the positions in Kafka after every batch, and `committed` all that Spark says of it.
+        """`tell` gets the Kafka positions after every batch, and `committed` Spark's whole report.
 
-        With `counts`, rows are counted as Spark's sink does, where nobody else can.
+        With `counts`, rows are counted from the report of Spark's sink, because no sink of ours counts them.
         """
         self._board = board
         self._query = query

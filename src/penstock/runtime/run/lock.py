@@ -1,7 +1,7 @@
 """Locks: one runner per project, and one replay of its dead letters.
 
-The locks are the operating system's. Spark's process inherits them: a lock is free when both our process and Spark's
-are gone, so that a JVM which outlives a killed runner keeps a second writer out.
+They are locks of the operating system. Spark's process inherits them: a lock is free when both our process and Spark's
+have ended, so that a JVM that outlives a killed runner keeps a second writer out.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from typing import Final
 from penstock.errors import PlanRefused, ServiceError
 
 SPARK_END_SECS: Final = 30.0
-"""How long the Spark process of a killed runner is waited for: it ends by itself when its input is closed."""
+"""How long to wait for the Spark process of a killed runner: it ends by itself when its input is closed."""
 _POLL_SECS: Final = 0.1
 
 
@@ -25,22 +25,22 @@ class RunLock:
     """A lock that this process holds."""
 
     descriptor: int
-    """To be inherited by the process of Spark."""
+    """The file descriptor, which Spark's process inherits."""
 
     def note_spark(self, pid: int) -> None:
-        """Write down the process that holds the lock together with this one."""
-        with suppress(OSError):  # a disk that is full: the lock is held all the same
+        """Record the Spark process that holds the lock together with this one."""
+        with suppress(OSError):  # the disk is full: the lock is held anyway
             os.pwrite(self.descriptor, f"{os.getpid()}\n{pid}\n".encode(), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lock, as the lock's file tells: the runner, and its Spark process if it had started one."""
+    """The holder of a lock, from the lock's file: the runner, and its Spark process if it had started one."""
 
     pid: int | None
     spark_pid: int | None
     is_alive: bool
-    """Whether the runner lives. If it does not, its Spark process holds the lock."""
+    """Whether the runner lives. If not, its Spark process holds the lock."""
 
 
 @contextmanager
@@ -52,9 +52,9 @@ def run_lock(
     say: Callable[[str], None] = lambda _: None,
     patience_secs: float = SPARK_END_SECS,
 ) -> Iterator[RunLock]:
-    """Hold the lock as long as the block lasts; `busy` is what to say where another process does.
+    """Hold the lock until the block ends; `busy` is the message if another process holds it.
 
-    Where only the Spark process of a killed runner holds it, that one is waited for.
+    If only the Spark process of a killed runner holds it, that process is waited for.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def run_lock(
 
 
 def lock_holder(file: Path) -> Holder | None:
-    """Who holds the lock, if somebody does."""
+    """Return the holder of the lock, if there is one."""
     try:
         handle = os.open(file, os.O_RDWR)
     except OSError:
@@ -85,7 +85,7 @@ def lock_holder(file: Path) -> Holder | None:
 
 
 def running_pid(file: Path) -> int | None:
-    """The runner that holds the lock, if one does and lives."""
+    """Return the pid of the runner that holds the lock, if it lives."""
     holder = lock_holder(file)
     return holder.pid if holder is not None and holder.is_alive else None
 
@@ -120,7 +120,7 @@ def _read_holder(handle: int) -> Holder:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a process lives. One that has ended, and whose parent has not asked how, does not."""
+    """Whether a process lives. A zombie does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""A few rows of a node, as they are now."""
+"""Shows a few current rows of a node."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def peek(
     environ: Environ = os.environ,
     clusters: Clusters = EMBEDDED,
 ) -> list[dict[str, Any]]:
-    """At most `limit` rows, as values that JSON knows, and decimals."""
+    """Return at most `limit` rows, as JSON values and decimals."""
     frames = Frames(manifest, root, spark, ConfigResolver(root, environ, clusters))
     while True:
         try:
@@ -56,7 +56,7 @@ def _rows(manifest: Manifest, node_id: str, frames: Frames, spark: SparkSession,
 
 
 def _restore_decimals(value: Any, kind: DataType) -> Any:
-    """A value whose broken numbers were read as decimals: only columns of decimals keep them."""
+    """Convert fractions, which were parsed as decimals, to floats, except in decimal columns."""
     match value, kind:
         case dict(), StructType():
             return {name: _restore_decimals(item, kind[name].dataType) for name, item in value.items()}
@@ -73,7 +73,7 @@ def _restore_decimals(value: Any, kind: DataType) -> Any:
 
 
 def _compute_view(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
-    """A view or transform, made by its SQL from what its inputs hold now."""
+    """Compute a view or transform from the current rows of its inputs."""
     query = next((q for q in manifest.queries if any(s.view == node_id for s in q.steps)), None)
     if query is None:
         text = f"no query reads `{node_id}`, so it has no rows"

@@ -1,4 +1,4 @@
-"""Why a query ended, in our own words where we have some."""
+"""Determines why a query ended, as one of our own errors if possible."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from penstock.runtime.spark.errors import failure_of, is_lost_records_error, is_
 
 
 def query_failure(live: LiveQuery, error: Exception, check_positions: Callable[[], None]) -> PenstockError:
-    """The failure of a query that ended with an error. `check_positions` raises if records are gone."""
+    """Return the failure of a query that ended with an error. `check_positions` raises if records are gone."""
     if is_lost_records_error(error):
         try:
             check_positions()

@@ -1,4 +1,4 @@
-"""The systems that the queries of a run read and write: offsets, topics, schemas, and where dead letters go."""
+"""The systems that the queries of a run use: offsets, topics, schemas, and dead letters."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from penstock.runtime.spark.errors import unknown_schema
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A Kafka cluster that queries of a run need, and topics of theirs that it can be asked for."""
+    """A Kafka cluster that queries of a run need, and those of its topics that they use."""
 
     kafka: KafkaCluster
     topics: frozenset[str]
@@ -43,7 +43,7 @@ class Broker:
 
     @classmethod
     def of(cls, kafka: KafkaCluster, topics: Mapping[str, frozenset[str]]) -> Self:
-        """The cluster with these topics, by query."""
+        """Return the cluster with the topics of each query."""
         return cls(kafka, frozenset().union(*topics.values()), tuple(name for name, of in topics.items() if of))
 
 
@@ -52,7 +52,7 @@ def _written_topics(query: QuerySpec) -> frozenset[str]:
 
 
 class RunResources:
-    """Asks the systems when they are needed, and not before."""
+    """Access to external systems, which are contacted only when needed."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class RunResources:
         store: StateStore | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """With a `store`, offsets are kept there too. `say` takes warnings."""
+        """With a `store`, offsets are stored there too. `say` prints warnings."""
         self._clusters = clusters
         self._place = place
         self._environ = environ
@@ -73,14 +73,14 @@ class RunResources:
         self._committers: dict[str, OffsetCommitter] = {}
 
     def warn_once(self, text: str) -> None:
-        """Give a warning once in a run."""
+        """Print a warning once per run."""
         if text not in self._warned:
             self._warned.add(text)
             self._say(text)
 
     @property
     def source_cluster(self) -> Cluster | None:
-        """Where topics are read."""
+        """The cluster whose topics are read."""
         return self._clusters.source
 
     @cached_property
@@ -89,7 +89,7 @@ class RunResources:
         return DirectoryDeadLetters(self._place.topics, owner) if sink is None else KafkaDeadLetters(sink, owner)
 
     def offset_listener(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
-        """What publishes the offsets of a query that reads Kafka; None for other queries."""
+        """Return the function that publishes the offsets of a query; None if the query does not read Kafka."""
         source = self._clusters.source
         if source is None or not topics_of(spec):
             return None
@@ -115,13 +115,12 @@ class RunResources:
 
     @cached_property
     def _source_admin(self) -> KafkaAdmin:
-        """Of the Kafka that is read."""
         assert self._clusters.source is not None
         return KafkaAdmin(self._clusters.source.kafka)
 
     @property
     def is_embedded(self) -> bool:
-        """Whether topics are directories here."""
+        """Whether topics are directories."""
         return self._clusters.sink is None and self._clusters.source is None
 
     @property
@@ -129,11 +128,11 @@ class RunResources:
         return self._clusters.source is not None
 
     def read_topics(self, names: Iterable[str]) -> dict[str, TopicState]:
-        """Topics of the Kafka that is read, as they are now."""
+        """Return the current state of topics in the cluster that is read."""
         return self._source_admin.describe_topics(names)
 
     def brokers(self, queries: Collection[QuerySpec]) -> list[Broker]:
-        """The clusters that these queries read from or write to, each once."""
+        """Return the clusters that these queries read from or write to, each once."""
         source, sink = self._clusters.source, self._clusters.sink
         read = {query.name: frozenset(topics_of(query)) for query in queries}
         written = {query.name: _written_topics(query) for query in queries}
@@ -144,11 +143,11 @@ class RunResources:
         return [broker for broker in brokers if broker.topics]
 
     def earliest_offsets(self, topics: Iterable[str]) -> Positions:
-        """The earliest offsets of topics of the Kafka that is read."""
+        """Return the earliest offsets of topics in the cluster that is read."""
         return self._source_admin.ends(topics, earliest=True)
 
     def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
-        """Refuse to resume where records are gone that a query has not read: they would be skipped without notice."""
+        """Refuse to resume if unread records no longer exist: they would be skipped without notice."""
         source = self._clusters.source
         if source is None or not topics_of(spec):
             return
@@ -159,15 +158,15 @@ class RunResources:
                 (topic, n): at for topic, places in self._stored_offsets(spec).items() for n, at in places.items()
             }
         hint = f"`--allow-rebuild {spec.name}` begins again with the earliest records that are there"
-        # Where a topic begins that comes after something else was asked of the one that was there then.
+        # The start of a topic that follows other phases was determined in the topic that existed then.
         later = {e.topic for e in spec.inputs if e.backfill and start_offset(checkpoint, e.name) is None}
         self._check_offsets(spec, checkpoint, reached, hint, later)
 
     def _check_offsets(
         self, spec: QuerySpec, checkpoint: Path, reached: Positions, hint: str, later: Set[str | None] = frozenset()
     ) -> None:
-        """Refuse where topics do not go on from what was reached, and remember which topics those are. Those that come
-        `later` stay the ones that they were."""
+        """Refuse topics that do not continue from the reached positions, and record their ids. Topics in `later` keep
+        their recorded ids."""
         admin, topics = self._source_admin, {topic for topic, _ in reached}
         found = admin.describe_topics({*topics, *topics_of(spec)})
         ids = {name: state.id for name, state in found.items() if state.id is not None}
@@ -185,22 +184,22 @@ class RunResources:
                 self._offsets.put_id(reader, topic, ids.get(topic))
 
     def _stored_ids(self, spec: QuerySpec) -> dict[str, str]:
-        """The ids of the topics that kept offsets are of."""
+        """Return the ids of the topics that stored offsets belong to."""
         if self._offsets is None:
             return {}
         found = {topic: self._offsets.id_of(reader, topic) for reader, topic in readers(spec)}
         return {topic: number for topic, number in found.items() if number is not None}
 
     def start_offsets(self, entry: Input, backfill: Backfill) -> dict[int, int]:
-        """Where a topic is to be read from, by partition, after the phases before it.
+        """Return the offsets from which a topic is read after the phases before it, by partition.
 
-        Empty where the start is free, or for a job, which never reads the topic.
+        Empty if the start is not fixed, or for a job, which never reads the topic.
         """
         told = {} if backfill.offset_table is None else self._table_offsets(backfill.offset_table)
         return told if backfill.is_all else {**self._configured_offsets(entry), **told}
 
     def _configured_offsets(self, entry: Input) -> dict[int, int]:
-        """The start that a source configures, by partition; empty for the earliest records."""
+        """Return the start that a source configures, by partition; empty for the earliest records."""
         source = resolve_variables(dict(entry.source), self._environ)[0]
         given, topic = source.get("starting_offsets", "earliest"), str(source["topic"])
         if isinstance(given, dict):
@@ -213,19 +212,19 @@ class RunResources:
         return {number: at for (_, number), at in places.items()}
 
     def _table_offsets(self, written: Mapping[str, Any]) -> dict[int, int]:
-        """The offsets behind the phases, from a table."""
+        """Return the offsets after the phases, from an offset table."""
         table = OffsetTable.model_validate(resolve_variables(dict(written), self._environ)[0])
         return next_offsets(source_server(self._clusters.settings).server, table.model_dump())
 
     def check_start_offsets(self, spec: QuerySpec, checkpoint: Path, topic: str, begins: Mapping[int, int]) -> None:
-        """Refuse to begin where records are gone that were to be read."""
+        """Refuse to begin if records that should be read no longer exist."""
         wanted = {(topic, number): at for number, at in begins.items()}
         self._check_offsets(spec, checkpoint, wanted, f"`--allow-rebuild {spec.name}` reads everything again")
 
     def resume_query(self, spec: QuerySpec, whole: QuerySpec, checkpoint: Path) -> QuerySpec:
-        """The query, which resumes by the stored offsets if it has no checkpoint.
+        """Return the query, which resumes at the stored offsets if it has no checkpoint.
 
-        Inputs of the `whole` that read something before their topic know where that begins.
+        Inputs that `whole` defines as backfills have the start of their topic already.
         """
         if last_number(checkpoint / "offsets") is not None:
             return spec
@@ -241,15 +240,15 @@ class RunResources:
         return spec.model_copy(update={"inputs": inputs})
 
     def _merge_offsets(self, spec: QuerySpec, entry: Input, kept: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
-        """Where to begin. A partition that a store does not know is newer than what it knows, and is read from its
-        first record; of one that a group does not know nothing was read, and the source says where it begins."""
+        """Return where to begin. A partition that the store does not know is newer, and is read from its first record;
+        if a consumer group does not know a partition, nothing of it was read, and the source configures the start."""
         assert entry.topic is not None
         assert self._offsets is not None
         in_store = any(self._offsets.of(*each) for each in readers(spec) if each[1] == entry.topic)
         return {**({} if in_store else self._configured_offsets(entry)), **kept[entry.topic]}
 
     def resume_offsets(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> dict[int, int]:
-        """Stored offsets of an input that has read all its phases and some of its topic; empty otherwise."""
+        """Return the stored offsets of an input that has read all its phases and some of its topic; empty otherwise."""
         if self._offsets is None or spec.stateful:
             return {}
         done = self._offsets.phases().get(reader_of(spec, entry), frozenset())
@@ -257,7 +256,7 @@ class RunResources:
         return self._offsets.of(reader_of(spec, entry), str(entry.topic)) if is_done else {}
 
     def note_phases(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> None:
-        """Store that an input has read all its phases."""
+        """Record that an input has read all its phases."""
         if self._offsets is not None:
             self._offsets.put_phases(reader_of(spec, entry), [phase.name for phase in backfill.phases])
 
@@ -268,7 +267,7 @@ class RunResources:
                 self._offsets.forget(reader)
 
     def _stored_offsets(self, spec: QuerySpec) -> dict[str, dict[int, int]]:
-        """Stored offsets of a query, by topic and partition: of the store, else of a consumer group."""
+        """Return the stored offsets of a query, by topic and partition: from the store, else from a consumer group."""
         if self._offsets is None or spec.stateful:
             return {}
         groups, told = self._groups.of(spec), list[tuple[str, dict[int, int]]]()
@@ -295,6 +294,6 @@ class RunResources:
 
 
 def resolve_schema(clusters: Clusters, failure: Exception) -> bool:
-    """Whether a query failed for lack of a schema that is known, or known to be missing, from here on."""
+    """Whether a query failed for lack of a schema that is known from now on, or known to be missing."""
     number = unknown_schema(failure)
     return isinstance(failure, SchemaArrived) or (number is not None and clusters.resolve_schema(number))

@@ -1,17 +1,17 @@
-"""Queries that can read more than when they began, and restart after the batch under way."""
+"""Restarts queries that can read more than when they began, after the current batch."""
 
 from penstock.runtime.run.launch import LiveQuery
 from penstock.spark_internals.running_query import is_at_rest, stop_after_batch
 
 
 class SchemaRestarts:
-    """The queries that are to end after the batch under way."""
+    """The queries that are to end after the current batch."""
 
     def __init__(self) -> None:
         self._stopping: set[str] = set()
 
     def has_stopped(self, live: LiveQuery) -> bool:
-        """Whether a query has ended for a restart, which is then among its failures. Stops it if it should."""
+        """Whether a query has ended for a restart, which is then among its failures. Stops it if it should restart."""
         why = live.restart_reason
         if not self.is_stopping(live):
             if why is None:
@@ -25,5 +25,5 @@ class SchemaRestarts:
         return True
 
     def is_stopping(self, live: LiveQuery) -> bool:
-        """Whether it only seems to have ended: a batch may be under way."""
+        """Whether a query only seems to have ended: a batch may still be processed."""
         return live.query.runId in self._stopping

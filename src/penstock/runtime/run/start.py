@@ -1,4 +1,4 @@
-"""start: Plan -> Run. Carries out the steps of a plan that come before its queries."""
+"""Starts a plan: carries out the steps that come before its queries, and returns the run."""
 
 import os
 from collections.abc import Callable
@@ -68,10 +68,10 @@ def start(
     clusters: Clusters = EMBEDDED,
     say: Callable[[str], None] = lambda _: None,
 ) -> Run:
-    """Take the steps that come before the queries; `run_once` and `run_until_stopped` then start those.
+    """Carry out the steps before the queries, which `run_once` and `run_until_stopped` then start.
 
     `environ` has the values of variables that the manifest refers to; `clusters` the systems that hold its topics. With
-    `now_ms`, the clock stands at that time. `say` takes warnings that are not about queries.
+    `now_ms`, the clock is fixed at that time. `say` prints warnings that are not about queries.
     """
     if plan.refusals:
         raise PlanRefused.from_refusals(plan.refusals)
@@ -94,7 +94,7 @@ def _prepare(
     place: ProjectPlace,
     store: StateStore,
 ) -> None:
-    """Take every step of a plan that comes before the first query starts."""
+    """Carry out every step of a plan before the first query starts."""
     for query in plan.queries:
         if query.asks:
             _check_models(query, frames)
@@ -113,9 +113,9 @@ def _prepare(
             case ChangeTopic(topic, partitions, config):
                 changes.change_topic(topic, partitions, config)
             case RebuildQuery(query):
-                outside.forget_offsets(query)  # may be refused, and then nothing has happened
+                outside.forget_offsets(query)  # may be refused, before anything has changed
                 set_aside(place.checkpoint(query.name))
-            case EmptyOutput(output):  # after the checkpoints of all its readers are out of the way
+            case EmptyOutput(output):  # after the checkpoints of all its readers are moved away
                 frames.filling.sink(output.sink, output.node).empty()
             case StartQuery(query) | RestartQuery(query) if not store.lasts:
                 discard(place.checkpoint(query.name))
@@ -142,7 +142,7 @@ def _prepare(
 
 
 def _check_models(spec: QuerySpec, frames: Frames) -> None:
-    """Compare what the models of a query take and give with its SQL, before anything is changed."""
+    """Compare the models of a query with its SQL, before anything is changed."""
     try:
         frames.analyze_query(spec)
     except PenstockError as error:

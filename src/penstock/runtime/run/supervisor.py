@@ -1,4 +1,4 @@
-"""run: the live queries of a plan, from their first batch until they end, fail, or are stopped."""
+"""Supervises the live queries of a plan, from their first batch until they end, fail, or are stopped."""
 
 import os
 import threading
@@ -31,7 +31,7 @@ from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.spark_internals.running_query import is_at_rest, stop_after_batch
 
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
-"""How many queries are drained at a time."""
+"""The maximum number of queries that are drained at a time."""
 
 
 class Run:
@@ -61,16 +61,16 @@ class Run:
         self._started: set[str] = set()
         self._schema_restarts = SchemaRestarts()
         self.failures: list[PenstockError] = []
-        """Why queries failed for good, in that order."""
+        """The failures of queries that are not retried, in order."""
         self._stopping = threading.Event()
         self._abandoned = False
         self._until: float | None = None
 
     def run_once(self, idle: Callable[[], None]) -> None:
-        """Process what is there, wave by wave: a query begins when those it reads from are done.
+        """Process all available input, wave by wave: a query begins when the queries that it reads from are done.
 
-        Only a few run at a time: each wants cores, and some want Python processes that must answer in time. One that
-        fails keeps those back that read from it, and no others; the first failure is raised at the end.
+        Only a few run at a time: each needs cores, and some need Python processes that must answer in time. If a query
+        fails, only those that read from it are held back; the first failure is raised at the end.
         """
         failures: dict[str, PenstockError] = {}
         self._brokers.begin()
@@ -88,8 +88,8 @@ class Run:
             raise self.failures[0]
 
     def _fail(self, spec: QuerySpec, failure: PenstockError, failures: dict[str, PenstockError] | None = None) -> None:
-        """Close the books of a query that failed. It is raised at once where nobody collects failures, unless
-        the others are to go on without it, or if nothing can go on."""
+        """Record the failure of a query. It is raised at once unless `failures` collects it or other queries can
+        continue without this one. A lost Spark process is always raised."""
         if is_spark_gone(failure.__cause__ or failure):
             raise spark_lost_error() from failure
         mask_failure(spec, failure).with_context(f"query `{spec.name}` stopped", node=spec.name)
@@ -101,10 +101,10 @@ class Run:
             raise failure
 
     def run_until_stopped(self, idle: Callable[[], None]) -> None:
-        """Run all queries until `stop`, or until all of them came to an end by themselves.
+        """Run all queries until `stop`, or until all of them have ended by themselves.
 
-        What one fails over is raised at once, or at the end if it reads for itself. One that cannot begin for a reason
-        that may pass is tried again if another one has begun. If none has, nothing is lost by saying so at once.
+        The failure of a query is raised at once, or at the end if it is isolated. A query that cannot begin because of
+        a retriable error is retried if another query has begun. If none has, nothing is lost by failing at once.
         """
         passing: list[tuple[QuerySpec, PenstockError]] = []
         for query in self.plan.queries:
@@ -127,14 +127,14 @@ class Run:
             raise self.failures[0]
 
     def stop(self) -> None:
-        """Make `run_once` or `run_until_stopped` return. Queries run on until `drain` or `close`."""
+        """Make `run_once` or `run_until_stopped` return. Queries continue until `drain` or `close`."""
         self._stopping.set()
 
     def drain(self, idle: Callable[[], None], until: float, policy: DrainPolicy = "auto") -> dict[str, PenstockError]:
-        """Finish the batches that are under way, and begin no others. Those that were not done in time, and why.
+        """Finish the current batches, and begin no others. Returns the queries that were not done in time, and why.
 
-        `until` is a moment of the monotonic clock. A batch that fails for a reason that does not pass is among the
-        `failures`. Queries that are not to be waited for are left to `close`.
+        `until` is a moment of the monotonic clock. A batch that fails with an error that is not retriable is added to
+        `failures`. Queries that the policy does not wait for are left to `close`.
         """
         self._until = until
         undone = self._retries.failures()
@@ -157,7 +157,7 @@ class Run:
     def _finish_drained(
         self, live: LiveQuery, undone: dict[str, PenstockError], failures: dict[str, PenstockError]
     ) -> None:
-        """Close the books of a query that was drained, or failed meanwhile."""
+        """Record the end of a query that was drained, or failed meanwhile."""
         name = live.spec.name
         del self._live[name]
         with expect_spark():
@@ -175,21 +175,21 @@ class Run:
             self._fail(live.spec, failure, failures)
 
     def abandon(self) -> None:
-        """Close the books of what was not done in time. Spark is not asked any more: it may not answer."""
+        """Record the end of queries that were not done in time. Spark is not called any more: it may not answer."""
         for name in (*self._live, *self._retries.clear()):
             self.board.end_query(name, "stopped")
         self._live.clear()
         self._abandoned = True
 
     def close(self) -> None:
-        """End whatever still runs. A batch that is under way is thrown away and done again next time."""
+        """End all running queries. A current batch is dropped and retried at the next start."""
         self._topics.close()
         self._brokers.close()
         for live in self._live.values():
             for output in live.spec.outputs:
                 self._frames.filling.sink(output.sink, output.node).cancel()
         for name, live in self._live.items():
-            with suppress(*SPARK_ERRORS, OSError):  # Spark may be gone, and the query with it
+            with suppress(*SPARK_ERRORS, OSError):  # Spark may have ended, and the query with it
                 live.stop(self._until)
             self.board.end_query(name, "stopped")
             self._record(live.spec)
@@ -231,7 +231,7 @@ class Run:
             return ended or self._schema_restarts.has_stopped(live)
 
     def _record(self, spec: QuerySpec) -> None:
-        """Remember a definition once it has proved to run: a batch of it is committed."""
+        """Record the definition of a query after its first committed batch, which proves that it runs."""
         if spec.name not in self._recorded and self.board.batch_count(spec.name):
             self._recorded.add(spec.name)
             record_query(self._store, self._place, self.plan.manifest.revision, spec)
@@ -274,7 +274,7 @@ class Run:
         self.board.note_retry(spec.name, failure.fault, attempt, wait_secs)
 
     def _start_due(self, failures: dict[str, PenstockError] | None) -> None:
-        """Start the queries that have waited long enough."""
+        """Start the queries whose wait is over."""
         for spec, drain in self._retries.pop_due():
             begin = self._start if spec.name in self._started else self._begin
             try:
@@ -283,7 +283,7 @@ class Run:
                 self._retry_or_fail(spec, failure, failures, drain=drain)
 
     def _begin(self, spec: QuerySpec, *, drain: bool) -> None:
-        """Start a query if its checkpoint is whole, and nothing is gone of what it was to read."""
+        """Start a query if its checkpoint is undamaged, and no unread records are gone."""
         checkpoint = self._place.checkpoint(spec.name)
         if (damage := find_damage(checkpoint, batch_outputs(spec, self._place))) is not None:
             raise damage.failure(spec.name)

@@ -1,4 +1,4 @@
-"""What the steps of a plan change outside of Spark: topics, schemas, connectors, virtual topics."""
+"""Carries out the steps of a plan that change other systems: topics, schemas, connectors, virtual topics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from penstock.project.yaml.variables import Environ
 
 @dataclass(frozen=True, slots=True)
 class SystemChanges:
-    """Makes, changes and deletes what a project has in other systems. Each change may be made twice."""
+    """Creates, changes and deletes a project's objects in other systems. Each change may be repeated."""
 
     clusters: Clusters
     place: ProjectPlace
@@ -41,7 +41,7 @@ class SystemChanges:
             self._admin().set_config(topic.name, config)
 
     def put_schema(self, schema: SchemaSpec) -> None:
-        """Register a schema as the newest of its subject, and set which changes of it are allowed."""
+        """Register a schema as the latest of its subject, and set its compatibility level."""
         assert self.clusters.source is not None
         book = self.clusters.source.schemas
         assert book is not None
@@ -50,14 +50,14 @@ class SystemChanges:
         book.register(schema.subject, schema_text(schema), schema.schema_type)
 
     def put_connector(self, connector: ConnectorSpec) -> None:
-        """Create or change a connector. Its secrets are filled in here and stored nowhere."""
+        """Create or change a connector. Its secrets are resolved here and stored nowhere."""
         self.clusters.connect[str(connector.cluster)].put(connector.name, resolve_settings(connector, self.environ))
 
     def restart_connector(self, connector: ConnectorSpec) -> None:
         self.clusters.connect[str(connector.cluster)].restart(connector.name)
 
     def delete_connector(self, name: str, cluster: str) -> None:
-        """Delete a connector of the project. A cluster that the project no longer names is left alone."""
+        """Delete a connector of the project. If the project no longer names the cluster, nothing is done."""
         if cluster in self.clusters.connect:
             self.clusters.connect[cluster].delete(name)
 
@@ -72,11 +72,10 @@ class SystemChanges:
             gateway.delete(gateway.cluster, None, stale)
 
     def delete_virtual_topic(self, name: str, cluster: str) -> None:
-        """Delete a virtual topic of the project. A gateway that the project no longer names is left alone."""
+        """Delete a virtual topic of the project. If the project no longer names a gateway, nothing is done."""
         if self.clusters.gateway is not None:
             self.clusters.gateway.delete(cluster, name, list(own_interceptors(name)))
 
     def _admin(self) -> KafkaAdmin:
-        """Of the Kafka that holds the topics that are written."""
         assert self.clusters.sink is not None
         return KafkaAdmin(self.clusters.sink.kafka)

@@ -1,8 +1,8 @@
-"""Topics that live queries read, checked at intervals: Spark does not report all that happens to them.
+"""Checks the topics of live queries at intervals, because Spark does not report all changes of them.
 
-A topic that was made anew and filled again between two batches looks as if it had gone on. A partition that is added to
-a topic which is read in real time may get no core, and is then never read. A schema of records that could not be read
-may be registered after them.
+A topic that was created again and refilled between two batches looks as if it had continued. A partition that is added
+to a topic which is read in real-time mode may get no core, and is then never read. A schema may be registered after
+records that need it.
 """
 
 import threading
@@ -23,7 +23,7 @@ _PAUSE_SECS: Final = 5
 
 
 class TopicWatch:
-    """Asks the broker from a thread of its own, for as long as queries run."""
+    """Asks the broker in a thread of its own, as long as queries run."""
 
     def __init__(self, plan: Plan, outside: RunResources, place: ProjectPlace) -> None:
         self._plan = plan
@@ -37,11 +37,11 @@ class TopicWatch:
             threading.Thread(target=self._work, name="topics", daemon=True).start()
 
     def close(self) -> None:
-        """Stop asking. A broker may be slow, so the thread is not waited for."""
+        """Stop asking. The thread is not waited for, because a broker may be slow."""
         self._closing.set()
 
     def find_failure(self, query: str) -> PenstockError | None:
-        """Why a query must end, if something was found."""
+        """Return why a query must end, if a problem was found."""
         return self._found.get(query)
 
     def _work(self) -> None:
@@ -53,7 +53,7 @@ class TopicWatch:
                 )
                 self._outside.ask_for_schemas()
             except (ServiceError, OSError):
-                continue  # queries notice themselves that a broker, or a registry, is gone
+                continue  # queries themselves notice an unreachable broker or registry
 
     def _recreated_topics(self, topics: Mapping[str, TopicState]) -> Iterator[tuple[str, PenstockError]]:
         ids = {name: state.id for name, state in topics.items() if state.id is not None}

@@ -1,1 +1,1 @@
-"""The Spark session: its process and settings, packages of code, its log, and its errors in our words."""
+"""The Spark session: its process and settings, shipped code, its log, and the translation of its errors."""

@@ -1,4 +1,4 @@
-"""What Spark finds wrong with the SQL of a node, in our words. `validate` finds it where columns are known before."""
+"""Translates Spark's errors about the SQL of a node. If columns are known, `validate` finds such errors earlier."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,15 +13,15 @@ from penstock.sql.types.columns import find_case_clash
 
 _NAME: Final = re.compile(r"`((?:[^`]|``)*)`")
 _REST: Final = re.compile(r"^\[[\w.]+\] |\.? SQLSTATE: .*", re.DOTALL)
-"""What Spark puts before and behind a message."""
+"""What Spark puts before and after a message."""
 _MISMATCH: Final = re.compile(r'Cannot resolve "(.*)" due to data type mismatch: (.*)', re.DOTALL)
 _OF_NODES: Final = frozenset({"column-names", "sql-duplicate-column"})
-"""Errors about names, which may be found without knowing the node."""
+"""Codes of errors about names, which may be raised without knowing the node."""
 
 
 @contextmanager
 def attribute_errors(node: str) -> Iterator[None]:
-    """Say of a node, by its id, what Spark finds wrong with it, or with names of its columns."""
+    """Translate Spark's errors within the block and attribute them to a node, given by its id."""
     kind, _, name = node.partition(".")
     stopped = f"{kind} `{name}` cannot be {'read' if kind == 'source' else 'worked out'}"
     try:
@@ -35,7 +35,7 @@ def attribute_errors(node: str) -> Iterator[None]:
 
 
 def check_outputs(names: Sequence[str]) -> None:
-    """Raise an error where SQL takes two outputs of a query for one, be it only by their case."""
+    """Refuse two outputs of a query with names that are equal for SQL, which ignores case."""
     if (pair := find_case_clash(names)) is not None:
         one, other = pair
         both = f"two outputs are called `{one}`" if one == other else f"outputs are called `{one}` and `{other}`"
@@ -44,7 +44,7 @@ def check_outputs(names: Sequence[str]) -> None:
 
 
 def translate_error(error: AnalysisException) -> PenstockError:
-    """An error of Spark about SQL as one of ours."""
+    """Translate a Spark error about SQL."""
     said, condition = error.getMessageParameters() or {}, error.getCondition() or ""
     match condition.partition(".")[0]:
         case "UNRESOLVED_COLUMN":
@@ -83,7 +83,7 @@ def translate_error(error: AnalysisException) -> PenstockError:
 
 
 def _no_column(name: list[str], near: list[list[str]]) -> QueryFailed:
-    """`name` and those near it are given by their parts: a table may be before a column."""
+    """Return the error for an unknown column. Names are given by their parts, because a table may precede a column."""
     text = f"there is no column `{'.'.join(name)}`"
     columns = [parts[-1] for parts in near]
     if ".".join(name) in columns:

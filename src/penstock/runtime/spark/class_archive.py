@@ -1,8 +1,8 @@
-"""The class archive: Spark's classes as the JVM has parsed and verified them, kept for later starts.
+"""The class archive: Spark's classes as parsed and verified by the JVM, stored for later starts.
 
 Reading and verifying Spark's classes is half of the CPU time of a start. With class data sharing the JVM maps them from
 a file. The file fits one Java and one set of jars, so its name is a digest of both; a JVM that finds anything changed
-ignores the file and starts as without it.
+ignores the file and starts without it.
 """
 
 import fcntl
@@ -19,40 +19,40 @@ from penstock.spark_internals.jvm import spark_home
 
 SWITCH: Final = "PENSTOCK_CLASS_ARCHIVE"
 KEPT_ARCHIVES: Final = 3
-"""An archive takes about 170 MB. Several Pythons of one user have one each."""
+"""The number of archives to keep. Each takes about 170 MB; every Python environment of a user may have one."""
 
 
 def is_enabled() -> bool:
-    """Whether archives are used and made: unless `PENSTOCK_CLASS_ARCHIVE` is `off`."""
+    """Whether archives are used and created: unless `PENSTOCK_CLASS_ARCHIVE` is `off`."""
     return os.environ.get(SWITCH, "").lower() not in ("off", "0", "false", "no")
 
 
 def archive_file(java: Java) -> Path:
-    """Where the archive for this Java and this Spark is, or would be."""
+    """Return the path of the archive for this Java and this Spark, whether it exists or not."""
     return cache_home() / "classes" / f"{_digest(java)}.jsa"
 
 
 def archive_option(java: Java) -> str | None:
-    """The option by which a JVM uses the archive; None if there is none."""
+    """Return the JVM option for the archive; None if there is none."""
     file = archive_file(java)
     if not (is_enabled() and file.is_file()):
         return None
     with suppress(OSError):
-        os.utime(file)  # so that those in use are the last to be removed
+        os.utime(file)  # so that archives in use are removed last
     return f'"-XX:SharedArchiveFile={file}"'
 
 
 def needs_training(java: Java) -> bool:
-    """Whether an archive should be made. What failed for this Java and this Spark is not tried again."""
+    """Whether an archive should be created. What failed for this Java and this Spark is not tried again."""
     file = archive_file(java)
     return is_enabled() and not file.exists() and not file.with_suffix(".failed").exists()
 
 
 @contextmanager
 def create_archive(java: Java) -> Iterator[Path | None]:
-    """The path that a JVM is to write its archive to when it exits; None if another process is at it.
+    """Yield the path that a JVM must write its archive to when it exits; None if another process is creating it.
 
-    After the block the archive is in place, or it is noted that this Java wrote none.
+    After the block the archive is in place, or it is recorded that this Java wrote none.
     """
     file = archive_file(java)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def _remove_old(folder: Path) -> None:
 
 
 def _digest(java: Java) -> str:
-    """What the JVM compares itself: the Java, and path, size and time of every jar."""
+    """Return a digest of what the JVM compares itself: the Java, and path, size and time of every jar."""
     home = spark_home()
     facts = [str(java.home.resolve()), str(home)]
     for file in (java.home / "release", *sorted((home / "jars").glob("*.jar"))):

@@ -1,4 +1,4 @@
-"""Our own code on the machines of a cluster: operators with memory and ONNX models run there in Python."""
+"""Packs our own code for the machines of a cluster: stateful operators and ONNX models run there in Python."""
 
 import zipfile
 from pathlib import Path
@@ -7,7 +7,7 @@ import penstock
 
 
 def pack_code(folder: Path) -> Path:
-    """The package as one file that Python can import. What it imports itself must be installed where it goes."""
+    """Pack the package into a file that Python can import. Its dependencies must be installed on the machines."""
     package = Path(penstock.__file__).parent
     archive = folder / "penstock.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:

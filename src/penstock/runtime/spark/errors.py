@@ -1,4 +1,4 @@
-"""Spark's errors in words: which file, which value, which rule; without the hundred lines around them."""
+"""Translates Spark's errors: which file, which value, which rule; without the hundred lines around them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,11 +23,11 @@ _NOISE: Final = re.compile(
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _LONGEST: Final = 600
 _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>[a-z0-9-]+): (?P<text>.*)")
-"""How an input stops a query over a row."""
+"""The error with which an input stops a query at a row."""
 
 
 def stop_condition(fault: Column, reasons: Mapping[str, str], said: str) -> Column:
-    """A condition that holds for rows without a fault, and stops the query at one that has: `failure_of` knows it.
+    """Return a condition that holds for rows without a fault, and stops the query at a fault, for `failure_of`.
 
     A fault is one of the codes in `reasons`, or a code and a reason of its own.
     """
@@ -37,19 +37,19 @@ def stop_condition(fault: Column, reasons: Mapping[str, str], said: str) -> Colu
 
 
 def fault_code(fault: Column) -> Column:
-    """The code of a fault that may have a reason behind it."""
+    """Return the code of a fault, without its reason."""
     return f.substring_index(fault, ": ", 1)
 
 
 def fault_reason(fault: Column, reasons: Mapping[str, str]) -> Column:
-    """The reason of a fault: its own, or what its code stands for."""
+    """Return the reason of a fault: its own, or the one of its code."""
     known = f.create_map(*(f.lit(text) for pair in reasons.items() for text in pair))
     colon = f.instr(fault, ": ")
     return f.when(colon > 0, f.substring(fault, colon + 2, f.length(fault))).otherwise(known[fault])
 
 
 def failure_of(error: SparkError) -> PenstockError:
-    """The error with its causes, outermost first. To be called while Spark still runs."""
+    """Translate an error with its causes, outermost first. To be called while Spark still runs."""
     for text in (str(error), *java_causes(error)):
         if received := ServiceError.received(text):
             return received
@@ -89,7 +89,7 @@ def failure_of(error: SparkError) -> PenstockError:
 
 
 def _passing_failure(text: str) -> QueryFailed | None:
-    """A failure that the operating system caused and that may pass; None for other failures."""
+    """Return a retriable failure that the operating system caused; None for other failures."""
     if full := _FULL.search(text):
         hint = "free some space where `.penstock` and Spark's `spark.local.dir` are"
         return QueryFailed("disk-full", f"the disk is full: {full[0]}", hint=hint, retriable=True)
@@ -119,14 +119,14 @@ _NOT_STARTED: Final = re.compile(r'Cannot run program "([^"]+)".*No such file or
 
 
 class FileAtFault(NamedTuple):
-    """A file that Spark could not read, by its address, and why."""
+    """A file that Spark could not read, by its URI, and the reason."""
 
     address: str
     why: str
 
 
 def file_at_fault(error: SparkError) -> FileAtFault | None:
-    """The file that Spark failed over, if there is one."""
+    """Return the file that Spark failed to read, if there is one."""
     said = list(java_causes(error)) or [str(error)]
     for place, message in enumerate(said):
         if found := _FILE.search(message):
@@ -140,7 +140,7 @@ _FILE: Final = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while r
 
 
 def failure_in_python(error: Exception) -> PenstockError:
-    """Whatever our own code may raise while a query runs, as an error of ours."""
+    """Translate any error that our own code may raise while a query runs."""
     if isinstance(error, PenstockError):
         return error
     if isinstance(error, SPARK_ERRORS):
@@ -151,7 +151,7 @@ def failure_in_python(error: Exception) -> PenstockError:
 
 @contextmanager
 def expect_spark() -> Iterator[None]:
-    """Raise errors of Spark in the block as ours, and one of their own if its process has ended."""
+    """Translate Spark's errors within the block, and raise an error of its own if Spark's process has ended."""
     try:
         yield
     except (*SPARK_ERRORS, OSError) as error:
@@ -161,7 +161,7 @@ def expect_spark() -> Iterator[None]:
 
 
 def is_row_error(error: SparkError | PenstockError) -> bool:
-    """Whether Spark or a sink failed over the values of a row: SQLSTATE class 22, or a record too large for Kafka."""
+    """Whether Spark or a sink failed because of a row's values: SQLSTATE class 22, or a record too large for Kafka."""
     if isinstance(error, PenstockError):
         return error.code == "rows-refused"
     said = [str(error), *java_causes(error)]
@@ -171,17 +171,17 @@ def is_row_error(error: SparkError | PenstockError) -> bool:
 
 
 def is_input_error(error: Exception) -> bool:
-    """Whether a row cannot be used: it cannot be read, or the SQL fails over it."""
+    """Whether a row cannot be processed: it cannot be decoded, or the SQL fails on it."""
     if not isinstance(error, SPARK_ERRORS):
         return False
     return is_row_error(error) or failure_of(error).code in FAULTS
 
 
 def unknown_schema(error: Exception) -> int | None:
-    """The number of the schema for lack of which a query failed, if it did.
+    """Return the id of the schema that a query failed for the lack of, if it did.
 
-    The records of a batch fail on executors, inside generated code (`confluent_wire.request_schema`). Spark gives back
-    nothing of `raise_error` but its text, so the number travels in it, and this is the one place that reads it.
+    The records of a batch fail on executors, inside generated code (`confluent_wire.request_schema`). Spark returns
+    nothing of `raise_error` but its text, so the id travels in it, and only this function parses it.
     """
     found = _UNKNOWN_SCHEMA.search(str(error)) if isinstance(error, SPARK_ERRORS) else None
     return int(found[1], 16) if found else None
@@ -199,8 +199,8 @@ _PASSING: Final = re.compile(
     r"|No resolvable bootstrap urls"
     r"|java\.lang\.InterruptedException|java\.nio\.channels\.ClosedByInterruptException"
 )
-"""Errors of Kafka's client that pass: a broker that restarts, whose name may be unknown meanwhile, a lost network. And
-those of Spark when a thread is interrupted."""
+"""Temporary errors of Kafka's client: a broker that restarts, whose name may be unknown meanwhile, or a lost network.
+Also Spark's errors when a thread is interrupted."""
 
 
 _LOST: Final = re.compile(
@@ -209,7 +209,7 @@ _LOST: Final = re.compile(
 
 
 def is_lost_records_error(error: Exception) -> bool:
-    """Whether Spark reports that records are gone that it must read. A broker that restarts may wrongly report it for a
+    """Whether Spark reports that records that it must read are gone. A restarting broker may wrongly report that for a
     while."""
     return _LOST.search(str(error)) is not None
 
@@ -243,9 +243,9 @@ _HEADER_LENGTH: Final = re.compile(r"CSV header is not equal to .*\s+Header leng
 
 
 def _plain_message(message: str) -> str:
-    """The first meaningful line, without names of Java classes; of a Python traceback, the last line.
+    """Return the first meaningful line without names of Java classes; of a Python traceback, the last line.
 
-    Of a function of ours, only what it says itself.
+    Of an error in one of our functions, only its own message is returned.
     """
     if own := _OF_FUNCTIONS.search(message):
         return own[1]

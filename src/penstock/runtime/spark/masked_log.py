@@ -1,4 +1,4 @@
-"""Spark's log without the values that its errors quote."""
+"""Masks Spark's log: it is written without the values that errors quote."""
 
 import logging
 import traceback
@@ -16,12 +16,12 @@ PARTS: Final = (
     ('"[^\\n]*"', '"***"'),
     ("\\x7b[^\\n]*\\x7d", "***"),
 )
-"""What is masked: of an error, all but its class, name and stack; of other lines, what is in quotes or braces. The
-patterns have no braces, because Log4j puts them in braces."""
+"""What is masked: of an error, all but its class, name and stack; of other lines, text in quotes or braces. The
+patterns contain no braces, because Log4j puts them in braces."""
 
 
 class MaskedFormatter(logging.Formatter):
-    """Formats Python's log: of an error its class and stack, without its text."""
+    """Formats Python's log: of an error, the class and the stack are kept, without its text."""
 
     def format(self, record: logging.LogRecord) -> str:
         record.exc_text = None
@@ -37,7 +37,7 @@ class MaskedFormatter(logging.Formatter):
 
 
 def write_log_settings(folder: Path) -> Path:
-    """Write the settings of Spark's log; returns their file."""
+    """Write the settings of Spark's log. Returns their file."""
     pattern = "%m%n%ex"
     for found, cover in PARTS:
         pattern = f"%replace{{{pattern}}}{{{found}}}{{{cover}}}"

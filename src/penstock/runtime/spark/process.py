@@ -1,4 +1,4 @@
-"""The process of Spark: whether it has ended, and whether the operating system has killed processes."""
+"""Spark's process: whether it has ended, and whether the operating system has killed processes."""
 
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from penstock.spark_internals.errors import is_connection_error
 from penstock.spark_internals.jvm import JvmProcess, jvm_process
 
 _END_SECS: Final = 2.0
-"""How long a process that closes its connections may take to end."""
+"""How long to wait for a process that closes its connections to end."""
 
 
 def is_spark_gone(error: BaseException) -> bool:
@@ -26,7 +26,7 @@ def is_spark_gone(error: BaseException) -> bool:
 
 
 def kill_process(process: JvmProcess) -> None:
-    """End the process of Spark now. It does not count as lost."""
+    """End Spark's process now. It does not count as lost."""
     _KILLED.add(process.pid)
     process.kill()
 
@@ -35,7 +35,7 @@ _KILLED: Final[set[int]] = set()
 
 
 def spark_lost_error() -> ServiceError:
-    """The error of a run whose Spark process has ended."""
+    """Return the error of a run whose Spark process has ended."""
     text = "Spark ended while queries ran" + (f": {OUT_OF_MEMORY}" if OomKills.has_occurred() else "")
     hint = MORE_MEMORY if OomKills.has_occurred() else "its log is in .penstock/logs"
     return ServiceError("spark-lost", text, hint=hint, internal=True)
@@ -48,30 +48,30 @@ MORE_MEMORY: Final = (
 
 
 class OomKills:
-    """How many processes were killed for lack of memory: in our control group, or on the machine."""
+    """Counts processes that were killed for lack of memory: in our control group, or on the machine."""
 
     _before: int | None = None
 
     @classmethod
     def start(cls) -> None:
-        """Count from here on."""
+        """Start to count."""
         cls._before = oom_kills()
 
     @classmethod
     def has_occurred(cls) -> bool:
-        """Whether one was killed since then."""
+        """Whether a process was killed since `start`."""
         count = oom_kills()
         return cls._before is not None and count is not None and count > cls._before
 
 
 def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """The kernel's count, of our control group if it has one; None if there is no count."""
+    """Return the kernel's count, of our control group if it has one; None if there is no count."""
     counts = map(_count, (*_group_files(proc, groups), proc / "vmstat"))
     return next((count for count in counts if count is not None), None)
 
 
 def _group_files(proc: Path, groups: Path) -> Iterator[Path]:
-    """The counters of control groups, version 1 and 2. A container may see its own group as the root."""
+    """Return the counter files of control groups, version 1 and 2. A container may see its own group as the root."""
     with suppress(OSError):
         for line in (proc / "self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

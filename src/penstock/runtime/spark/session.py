@@ -1,4 +1,4 @@
-"""The Spark session: one JVM of our own, silent on the terminal, which ends with us."""
+"""The Spark session: a JVM of our own, which writes nothing to the terminal and ends with our process."""
 
 import logging
 import os
@@ -49,45 +49,45 @@ _LATE_OPTIMISATION: Final = " ".join(
         "BackEdge": 800_000,
     }.items()
 )
-"""Twenty times as many calls as the JVM counts by itself before it compiles a method in the best way it can. That takes
-a third of the CPU time of a start and of short runs. What rows go through is called that often within a second."""
+"""Twenty times the JVM's own number of calls before it compiles a method with full optimization, which takes a third of
+the CPU time of a start and of short runs. Methods that process rows are called that often within a second."""
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # A checkpoint begun without these two can never take another set of sources.
+    # Without these two from the start, a checkpoint can never change its set of sources.
     "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
     "spark.sql.streaming.offsetLog.formatVersion": "2",
-    # A process that ends while it notes its first batch leaves a file, over which no later run could begin.
+    # A process that ends while it records its first batch leaves a file that would prevent later runs from starting.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # The other way to write a checkpoint starts 40 processes a batch on a local disk, 8 here, for the same rename.
+    # Spark's default starts 40 processes a batch to write a checkpoint on a local disk, 8 here, for the same rename.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # How long a query that is stopped is waited for. Without a limit, a sink that hangs would keep us for ever.
+    # How long to wait for a query that is stopped. Without a limit, a sink that hangs would block us forever.
     "spark.sql.streaming.stopTimeout": "10s",
-    # How soon a query without rows says so.
+    # How soon a query without rows reports that.
     "spark.sql.streaming.noDataProgressEventInterval": "2s",
-    # Guards an operation that we never start, and fails on a checkpoint whose first batches lack a setting.
+    # It guards an operation that we never start, and fails on a checkpoint whose first batches lack a setting.
     "spark.sql.streaming.checkUnfinishedRepartitionOnRestart": "false",
-    # Without Kafka in it: by its older way of writing, rows that are written are not counted.
+    # Without Kafka: its older writer does not count the rows that it writes.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
-    # Filters inside the readers would hide rows from the counts of what came in.
+    # Filters inside the readers would hide rows from the counts of rows that were read.
     "spark.sql.json.filterPushdown.enabled": "false",
     "spark.sql.csv.filterPushdown.enabled": "false",
     "spark.sql.parquet.filterPushdown": "false",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # 96 bits are nanoseconds to others, and overflow
-    # Without a bound in bytes: to keep it, Spark asks for the size of every column at every row, half of the time that
-    # rows take to Python. So few rows that even the largest records of Kafka (1 MB) fit into a column of Arrow.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # 96-bit times are nanoseconds to others, and overflow
+    # No bound in bytes: for it, Spark asks for the size of every column at every row, which is half of the time that
+    # rows take to Python. So few rows that even the largest Kafka records (1 MB) fit into an Arrow column.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     **dict.fromkeys(
-        # Arrow checks every access to a buffer otherwise. Spark's writers grow their buffers before they write.
+        # Otherwise Arrow checks every access to a buffer. Spark's writers grow their buffers before they write.
         (_OPTIONS, "spark.executor.defaultJavaOptions"),
         "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false",
     ),
@@ -95,7 +95,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 
 
 def spark_settings(spec: SparkSpec, home: Path, jars: Sequence[Path] = ()) -> dict[str, str]:
-    """Every Spark property: defaults for a laptop, then what the project says. Its libraries join ours."""
+    """Return all Spark properties: defaults for a laptop, then the project's. Its libraries are added to ours."""
     cores = str(os.cpu_count() or 2)
     local = spec.master.startswith("local")
     said = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in spec.config.items()}
@@ -132,21 +132,20 @@ def spark_session(
     note_pid: Callable[[int], None] = lambda _: None,
     exit_secs: float = 10,
 ) -> Iterator[SparkSession]:
-    """A session with all output of Spark in a file below `logs`, and with these libraries. Ends with its JVM, which is
-    killed if it has not exited after `exit_secs`.
+    """Start a session with these libraries, and write all output of Spark to a file below `logs`. Its JVM ends with it,
+    and is killed if it has not exited after `exit_secs`.
 
-    The JVM gets the `inherited` file descriptors: locks of ours are then held as long as it lives. `note_pid` hears of
-    its process.
+    The JVM gets the `inherited` file descriptors: our locks are then held as long as it lives. `note_pid` gets its pid.
     """
     java = find_java()
     log = _new_log(logs)
-    logging.raiseExceptions = False  # a disk that is full is told by those who must write to it
-    handler = logging.FileHandler(log)  # py4j tells the root logger about closed connections, and errors of batches
+    logging.raiseExceptions = False  # a full disk is reported by those who must write to it
+    handler = logging.FileHandler(log)  # py4j logs closed connections, and errors of batches, to the root logger
     if spec.covered_log:
         handler.setFormatter(MaskedFormatter())
     logging.getLogger().addHandler(handler)
     for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(chatter).disabled = True  # an error of a query is ours to report
+        PySparkLogger.getLogger(chatter).disabled = True  # errors of a query are reported by us
     conf = SparkConf(loadDefaults=False)
     for key, value in spark_settings(spec, logs.parent.absolute(), jars).items():
         conf.set(key, value)
@@ -159,16 +158,16 @@ def spark_session(
     jvm: Jvm | None = None
     OomKills.start()
     try:
-        # A signal now would leave a JVM behind that nobody knows; it is answered when the JVM is ours.
-        # Python workers are to be of this very Python: another one on the PATH has other packages.
-        # On the machines of a cluster it is the one that the project names.
+        # A signal now would leave a JVM that nobody ends; it is deferred until the JVM is known.
+        # Python workers must use this very Python: another one on the PATH has other packages.
+        # On the machines of a cluster they use the one that the project names.
         environ = {"JAVA_HOME": str(java.home), **_worker_python(conf)}
         code = None if spec.master.startswith("local") else pack_code(logs)
         if code is not None:
             environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(code), os.environ.get("PYTHONPATH"))))
         with _defer_signals(), _environment(**environ):
             with log.open("ab") as sink:
-                # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do.
+                # A session of its own, because we handle Ctrl-C. Its stdin is a pipe: it ends when we do.
                 process = _ProcessSettings(stdout=sink, stderr=sink, start_new_session=True, pass_fds=tuple(inherited))
                 jvm = launch_jvm(conf, process)
             note_pid(jvm.process.pid)
@@ -192,9 +191,9 @@ def spark_session(
 
 
 def _worker_python(conf: SparkConf) -> dict[str, str]:
-    """The variables that say which Python runs the workers: this very one, or that of the project on a cluster.
+    """Return the variables that choose the Python of the workers: this very one, or on a cluster that of the project.
 
-    On one machine it is started by a script that takes PySpark from where it is installed, with its compiled code.
+    On one machine a script starts it that takes PySpark from where it is installed, with its compiled code.
     """
     if (named := conf.get("spark.pyspark.python")) is not None:
         return {"PYSPARK_PYTHON": named}
@@ -205,8 +204,8 @@ def _worker_python(conf: SparkConf) -> dict[str, str]:
 
 
 class _ProcessSettings(dict[str, Any]):
-    """How the JVM is started. It does not hear SIGTERM: who stops all processes of a service at once stops ours, which
-    lets the JVM finish its batches."""
+    """How the JVM is started. It ignores SIGTERM: whoever stops all processes of a service at once stops ours too,
+    which lets the JVM finish its batches."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, _ignore_signals if name == "preexec_fn" else value)
@@ -227,7 +226,7 @@ def _start_session(conf: SparkConf, jvm: Jvm, log: Path) -> SparkSession:
 
 @contextmanager
 def _defer_signals() -> Iterator[None]:
-    """Defer signals that would end the process until the block is done."""
+    """Defer signals that would end the process until the block ends."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -257,10 +256,10 @@ def _environment(**variables: str) -> Iterator[None]:
 
 
 def _close(jvm: JvmProcess, exit_secs: float) -> None:
-    """End Spark and its JVM. The JVM may be gone already."""
+    """End Spark and its JVM. The JVM may have ended already."""
     if (context := running_context()) is not None:
         with suppress(*SPARK_ERRORS, OSError), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-            context.stop()  # it would warn of a JVM that we have killed
+            context.stop()  # it would warn about a JVM that we have killed
     forget_jvm()
     if jvm.stdin is not None:
         with suppress(OSError):
@@ -297,6 +296,6 @@ def _last_error(log: Path) -> str | None:
 
 
 def _driver_memory() -> str:
-    """A quarter of the machine, between 1 and 8 GB."""
+    """Return a quarter of the machine's memory, between 1 and 8 GB."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{max(1, min(8, total // 4 // 2**30))}g"

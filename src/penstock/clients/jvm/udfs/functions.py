@@ -1,4 +1,4 @@
-"""The functions over single rows, made known to sessions whose SQL calls them."""
+"""Registers our Java functions on single rows with sessions whose SQL calls them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _CLASSES: Final = {
         }
     ),
 }  # fmt: skip
-"""The classes and their functions, whose names begin with `penstock_row_`."""
+"""The classes and their functions. In SQL, their names begin with `penstock_row_`."""
 _CALLED: Final = re.compile(r"\bpenstock_row_(\w+)", re.IGNORECASE)
 
 
 def register_row_functions(session: SparkSession, sql: str) -> None:
-    """Make those known to a session, on all machines of its cluster, that this SQL calls."""
+    """Register the functions that this SQL calls with a session, and load them on its cluster."""
     called = {name.lower() for name in _CALLED.findall(sql)}
     for name, functions in _CLASSES.items():
         if called & functions:

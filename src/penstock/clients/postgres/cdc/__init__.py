@@ -1,1 +1,1 @@
-"""Changes out of PostgreSQL: publications, slots, snapshots, and the messages of pgoutput."""
+"""Change data capture from PostgreSQL: publications, slots, snapshots, and the messages of pgoutput."""

@@ -1,7 +1,6 @@
-"""The changes of a table between two places of the server's log, as rows.
+"""Reads the changes of a table between two LSNs as rows.
 
-A slot can be read from the same place again and again until the place is confirmed, so a batch that is done again has
-the same rows.
+A slot can be read from the same LSN repeatedly until that is confirmed, so a retried batch has the same rows.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _SETTINGS: Final = (
     "SET datestyle = ISO; SET intervalstyle = postgres; SET bytea_output = hex; SET extra_float_digits = 1;"
     "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET row_security = off"
 )
-"""How values are written out; that there is time for it; and that rows which a policy hides are an error."""
+"""Settings for the text format of values, and against timeouts; rows that a policy hides are an error."""
 _CURSOR: Final = "penstock_changes"
 _AT_ONCE_BYTES: Final = 4_000_000
 _FIRST_ROWS: Final = 500
@@ -34,7 +33,7 @@ _MOST_ROWS: Final = 20_000
 
 
 def read_changes(followed: PublishedTable, begin: int, end: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The changes that were committed from `begin` on and before `end`, in their order, a few at a time."""
+    """Yield the changes that were committed from `begin` on and before `end`, in order, in small batches."""
     with followed.server.connect() as db:
         prepare(db)
         watch = _SchemaWatch(db, followed)
@@ -51,12 +50,12 @@ def read_changes(followed: PublishedTable, begin: int, end: int, schema: pa.Sche
 
 
 def prepare(db: Database) -> None:
-    """Let a connection write out all rows, as they are understood here."""
+    """Configure a connection to write all rows in the text format that is decoded here."""
     db.execute(_SETTINGS)
 
 
 def _messages(db: Database, followed: PublishedTable, begin: int, end: int) -> Iterator[list[bytes]]:
-    """What the slot has. The server keeps it until it is fetched, on its disk if it is much."""
+    """Yield the messages of the slot. The server keeps them until they are fetched, on its disk if there are many."""
     asked = (followed.slot, replication_slots.lsn_text(end), None, quote_identifier(followed.publication))
 
     def first() -> list[bytes]:
@@ -107,15 +106,16 @@ def _batch(followed: PublishedTable, rows: ChangeRows, schema: pa.Schema) -> pa.
 
 @dataclass(frozen=True, slots=True)
 class _SchemaWatch:
-    """Looks whether the table is still the one that is read."""
+    """Checks whether the table still has the columns that are read."""
 
     db: Database
     followed: PublishedTable
 
     def check_relation(self, relation: RelationMessage) -> None:
-        """Go on if the table was another one before, and stop if it is another one now.
+        """Continue if only the old table differs from the expected columns; stop if the current one does.
 
-        A column that was not there yet is null. A column that had another name before cannot be told from that.
+        A new column is null in older changes. A renamed column cannot be distinguished from that, so it stops the
+        query.
         """
         expected = {column.name: column.type for column in self.followed.columns}
         told = dict(zip(relation.columns, relation.types, strict=True))

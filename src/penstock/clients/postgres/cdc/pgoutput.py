@@ -1,7 +1,7 @@
-"""The messages by which PostgreSQL tells of changes (`pgoutput`, version 1), as columns.
+"""Decodes the messages of PostgreSQL's logical replication (`pgoutput`, version 1) into columns.
 
-There is no loop over messages: all of a kind are walked through together, a column at a time. Only what tells of a
-table, which is rare, is read by itself.
+There is no loop over messages: all messages of a kind are decoded together, column by column. Only descriptions of
+tables, which are rare, are decoded one by one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,31 +19,31 @@ _KEY, _OLD = b"KO"
 _TEXT, _UNCHANGED = b"tu"
 _CHANGES: Final = np.frombuffer(b"IUD", np.uint8)
 _SPARE: Final = bytes(16)
-"""So that numbers may be read behind the last message."""
+"""Padding, so that numbers may be read beyond the last message."""
 _MOST_BYTES: Final = 2**30
-"""Of messages that are read together: places in them are numbers of 32 bits for Arrow."""
+"""The maximum size of messages that are decoded together: Arrow's offsets have 32 bits."""
 _OPERATIONS: Final = pa.array(["i", "u", "d"])
 
 
 @dataclass(frozen=True, slots=True)
 class RelationMessage:
-    """A table, as it was when the changes behind this were made."""
+    """The description of a table, as of the changes that follow it."""
 
     number: int
     schema: str
     name: str
     columns: tuple[str, ...]
     types: tuple[tuple[int, int], ...]
-    """The number of each column's type, and what modifies it."""
+    """The type of each column: its OID and its modifier."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRows:
-    """Rows of a table, as texts by column, with what became of them: `i`, `u` or `d`.
+    """Rows of a table, as text by column, with their operations: `i`, `u` or `d`.
 
-    A change of the key is a row that goes and one that comes. `lacking` are columns of which some rows do not have the
-    value, because it did not change and PostgreSQL keeps it elsewhere. `without_old` is whether an update comes without
-    its old row, though that is asked for.
+    A change of the key is a delete and an insert. `lacking` are columns that have no value in some rows, because it did
+    not change and PostgreSQL stores it separately (TOAST). `without_old` is whether an update lacks its old row, though
+    that was requested.
     """
 
     operations: pa.Array
@@ -54,11 +54,11 @@ class ChangeRows:
 
 @dataclass(frozen=True, slots=True)
 class TruncateMessage:
-    """All rows of the table were taken out at once."""
+    """A TRUNCATE of the table."""
 
 
 class PgOutputReader:
-    """Reads messages in their order, some at a time, of the transactions that were committed within a range."""
+    """Reads messages in order, in parts, and keeps those of transactions that were committed within a range of LSNs."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class PgOutputReader:
         *,
         with_old: bool = False,
     ) -> None:
-        """Without a `key`, a row is known by all its values. `heard` is told of the table whenever it is described.
+        """Without a `key`, a row is identified by all its values. `heard` is called with each description of the table.
 
-        `with_old` puts the row as it was, as one that goes, before every update.
+        `with_old` adds the old row as a delete before every update.
         """
         self._with_old = with_old
         self._place = (schema, table)
@@ -108,7 +108,7 @@ class PgOutputReader:
                 yield from self._part(self._relation, data, starts[part], np.where(wanted[part], kinds[part], 0))
 
     def _in_range_mask(self, data: Numbers, starts: Numbers, kinds: Numbers) -> Numbers:
-        """Whether messages are of a transaction that was committed within the range."""
+        """Return whether each message belongs to a transaction that was committed within the range."""
         begins = np.flatnonzero(kinds == _BEGIN)
         committed = _long(data, starts[begins] + 1)
         within = np.concatenate([[self._within], (committed >= self._range[0]) & (committed < self._range[1])])
@@ -177,7 +177,7 @@ class PgOutputReader:
         old_row: Numbers,
         new_row: Numbers,
     ) -> Numbers:
-        """Which updates changed what a row is known by."""
+        """Return which updates changed the key."""
         if not self._key:
             return np.ones(len(old_row), bool)
         found = np.zeros(len(old_row), bool)
@@ -192,7 +192,7 @@ class PgOutputReader:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The values of a column: what they are, and where in the messages they stand."""
+    """The values of a column: their kinds, and their positions in the messages."""
 
     kinds: Numbers
     starts: Numbers
@@ -203,13 +203,13 @@ class Cells:
         return bool((self.kinds == _UNCHANGED).any())
 
     def fill(self, old: "Cells", old_row: Numbers, new_row: Numbers) -> None:
-        """Take values that did not change from the old rows, as far as those have them."""
+        """Take unchanged values from the old rows, as far as those have them."""
         lacking = (self.kinds[new_row] == _UNCHANGED) & (old.kinds[old_row] == _TEXT)
         to, of = new_row[lacking], old_row[lacking]
         self.kinds[to], self.starts[to], self.lengths[to] = old.kinds[of], old.starts[of], old.lengths[of]
 
     def texts(self, source: pa.Buffer, rows: Numbers | None = None) -> pa.Array:
-        """The values themselves. They stand apart, so what is between them is taken for values too, and left out."""
+        """Return the values. They are not contiguous: the bytes between them become values too, which are skipped."""
         chosen = slice(None) if rows is None else rows
         starts, lengths, kinds = self.starts[chosen], self.lengths[chosen], self.kinds[chosen]
         count = len(starts)
@@ -223,7 +223,7 @@ class Cells:
 
 
 def parse_relation(message: bytes) -> RelationMessage:
-    """What a message says of a table."""
+    """Parse the description of a table."""
     number = int.from_bytes(message[1:5])
     schema, table, rest = message[5:].split(b"\0", 2)
     names, types, at = [], [], 3
@@ -241,7 +241,7 @@ def _places(kinds: Numbers, kind: int) -> list[int]:
 
 
 def _walk(data: Numbers, at: Numbers, count: int) -> tuple[list[Cells], Numbers]:
-    """The columns of rows that begin at these places, and where the rows end."""
+    """Return the columns of the rows that begin at these positions, and where the rows end."""
     at, found = at + 2, []
     for _ in range(count):
         kinds = data[at].copy()

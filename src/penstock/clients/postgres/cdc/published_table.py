@@ -1,4 +1,4 @@
-"""A table that is followed: which of it is read, as what, and by what its rows are known."""
+"""A table whose changes are captured: its columns, their types, and the key of its rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COLUMNS: Final = """
     SELECT name, format_type(of, modifier), generated, number, declared
     FROM typed JOIN pg_type ON pg_type.oid = of WHERE typtype <> 'd' ORDER BY attnum
 """
-"""A column of a domain has the type that the domain is of."""
+"""Columns and their types. A domain is resolved to its base type."""
 _IDENTITY: Final = """
     SELECT array_agg(attname::text ORDER BY attnum) FROM pg_index
     JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY((indkey::int2[])[0:indnkeyatts - 1])
@@ -44,7 +44,7 @@ _ALLOWED: Final = """
 
 @dataclass(frozen=True, slots=True)
 class PublishedColumn:
-    """A column, its type in Spark, and that in the database: a number, and what modifies it."""
+    """A column, its Spark type, and its type in the database: OID and modifier."""
 
     name: str
     spoken: str
@@ -53,29 +53,29 @@ class PublishedColumn:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """What is followed, and how."""
+    """A table, and how its changes are captured."""
 
     server: PostgresServer
     table: QualifiedTable
     columns: tuple[PublishedColumn, ...]
     key: tuple[str, ...]
-    """What a row is known by; nothing if by all its values."""
+    """The columns that identify a row; empty if all its values do."""
     are_all: bool
-    """Whether these are all columns that the table is to have."""
+    """Whether the table must have exactly these columns."""
     slot: str
     publication: str
     keeps_slot: bool
-    """Whether a slot that is there is somebody's, and not one that was left."""
+    """Whether an existing slot is the user's, rather than the remains of an earlier attempt."""
     with_rows: bool
-    """Whether rows that are there come first."""
+    """Whether a snapshot of the existing rows comes first."""
     passes_truncate: bool
     most_rows: int
     with_old: bool = False
-    """Whether the row as it was comes before every update, as one that is deleted."""
+    """Whether the old row comes before every update, as a delete."""
     makes_publication: bool = True
-    """Whether the publication is made if it is not there."""
+    """Whether the publication is created if it does not exist."""
     directory: Path | None = field(default=None)
-    """Where it may keep what it must remember."""
+    """Where its state is stored."""
 
     @property
     def schema(self) -> str:
@@ -89,7 +89,7 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class TableDescription:
-    """Which columns of a table are read, whether they are all, and what its rows are known by."""
+    """The columns that are read of a table, whether they are all, and the key of its rows."""
 
     columns: tuple[PublishedColumn, ...]
     are_all: bool
@@ -105,9 +105,9 @@ def describe_table(
     *,
     with_old: bool = False,
 ) -> TableDescription:
-    """What the server has. ServiceError if its changes cannot be followed, with what helps.
+    """Describe a table of the server. ServiceError if its changes cannot be captured, with a hint.
 
-    `with_old` is whether updates must come with the rows that they replace.
+    `with_old` is whether updates must include the old row.
     """
     with server.connect() as db:
         _check_server(db, server)
@@ -138,7 +138,7 @@ def describe_table(
 
 
 def current_columns(db: Database, table: QualifiedTable) -> dict[str, tuple[int, int]]:
-    """The columns of a table that changes are told of, and their types."""
+    """Return the current columns of a table that are part of its changes, with their types."""
     ((number,),) = db.execute("SELECT to_regclass(%s)::oid", (str(table),)).fetchall()
     return {} if number is None else {column.name: column.type for column in _columns(db, number)[0]}
 
@@ -167,7 +167,7 @@ def _check_server(db: Database, server: PostgresServer) -> None:
 
 
 def _table(db: Database, server: PostgresServer, table: QualifiedTable) -> tuple[int, str, bool]:
-    """The number of a table, its replica identity, and whether it has values that are kept apart."""
+    """Return the OID of a table, its replica identity, and whether it has values that are stored separately (TOAST)."""
     found = db.execute(
         "SELECT oid::bigint, relkind::text, relpersistence::text, relreplident::text,"
         " reltoastrelid <> 0 AND pg_relation_size(reltoastrelid) > 0 FROM pg_class WHERE oid = to_regclass(%s)",
@@ -187,7 +187,7 @@ def _table(db: Database, server: PostgresServer, table: QualifiedTable) -> tuple
 
 
 def _columns(db: Database, number: int) -> tuple[tuple[PublishedColumn, ...], set[str]]:
-    """The columns of a table, and the names of those that it computes."""
+    """Return the columns of a table, and the names of generated columns."""
     found: list[tuple[Any, ...]] = db.execute(_COLUMNS, (number,)).fetchall()
     stored = [row for row in found if not row[2]]
     columns = tuple(PublishedColumn(name, spark_type(spoken), (of, mod)) for name, spoken, _, of, mod in stored)
@@ -195,7 +195,7 @@ def _columns(db: Database, number: int) -> tuple[tuple[PublishedColumn, ...], se
 
 
 def _key(db: Database, number: int, table: QualifiedTable, identity: str, declared: Sequence[str]) -> tuple[str, ...]:
-    """What a row is known by, in updates and deletes."""
+    """Return the columns that identify a row in updates and deletes."""
     ((found,),) = db.execute(_IDENTITY, (number, identity == "i")).fetchall()
     if identity == "f":
         return tuple(declared or found or ())

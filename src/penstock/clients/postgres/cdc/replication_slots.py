@@ -1,4 +1,4 @@
-"""Publications and slots: what a server tells of, and how far it may forget."""
+"""Publications and replication slots: what the server publishes, and up to where it may discard changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database
 
 _PATIENCE_SECS: Final = 15
-"""How long somebody else may use the slot: a run that has just ended may not be gone yet."""
+"""How long to wait for another reader of the slot: a run that has just ended may still be connected."""
 _REBUILD: Final = "`--allow-rebuild` with the name of the query reads everything again"
 PEEK: Final = "pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s, 'proto_version', '1', 'publication_names', %s)"
 
@@ -25,7 +25,7 @@ _AHEAD: Final = (
     "SELECT count(*) FILTER (WHERE get_byte(data, 0) IN (68, 73, 84, 85)), count(*),"
     f" (max(lsn) FILTER (WHERE get_byte(data, 0) = 67))::text FROM {PEEK}"
 )
-"""How many deletes, inserts, truncates and updates there are, and where the last transaction ends."""
+"""The number of deletes, inserts, truncates and updates, that of all messages, and where the last transaction ends."""
 
 Answer = TypeVar("Answer")
 
@@ -44,20 +44,20 @@ def offset_lsn(offset: dict[str, str]) -> int:
 
 
 def flushed_lsn(db: Database) -> int:
-    """How far the server has noted changes for good."""
+    """Return the LSN up to which the server has flushed its log."""
     ((found,),) = db.execute("SELECT pg_current_wal_flush_lsn()::text").fetchall()
     return lsn_number(found)
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationFilter:
-    """A condition that rows must meet to be told of, if there is one."""
+    """The row filter of a publication, if there is one."""
 
     where: str | None = None
 
 
 def create_publication(db: Database, followed: PublishedTable) -> PublicationFilter:
-    """Make the publication, unless it is there. ServiceError if it does not tell of everything that is read."""
+    """Create the publication, unless it exists. ServiceError if it does not publish everything that is read."""
     import psycopg
 
     there = db.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (followed.publication,)).fetchone()
@@ -80,7 +80,7 @@ def create_publication(db: Database, followed: PublishedTable) -> PublicationFil
 
 
 def check_publication(db: Database, followed: PublishedTable) -> PublicationFilter:
-    """Refuse a publication that does not tell of everything that is read: changes would be left out in silence."""
+    """Refuse a publication that does not publish everything that is read: changes would be missed without an error."""
     name = quote_identifier(followed.publication)
     found = db.execute(
         "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",
@@ -116,7 +116,7 @@ def _exists(db: Database, slot: str) -> bool:
 
 
 def create_slot(db: Database, followed: PublishedTable) -> int:
-    """Make the slot, unless it is there. From where on it has changes."""
+    """Create the slot, unless it exists. Returns the LSN from which on it has changes."""
     if not _exists(db, followed.slot):
         db.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (followed.slot,))
     ((confirmed,),) = db.execute(
@@ -127,10 +127,10 @@ def create_slot(db: Database, followed: PublishedTable) -> int:
 
 @contextmanager
 def open_snapshot(followed: PublishedTable) -> Iterator[tuple[int, str]]:
-    """Make the slot, unless it is there, and an image of the database at one moment.
+    """Create the slot, unless it exists, and export a snapshot of the database.
 
-    Gives from where on the slot has changes that the image does not have, and its name; it can be entered as long as
-    this lasts. Changes that were committed before are in the image, all others are not.
+    Yields the LSN from which on the slot has changes that the snapshot lacks, and the name of the snapshot, which can
+    be imported within the block. Changes that were committed before are in the snapshot, all others are not.
     """
     with followed.server.connect() as db:
         there = _exists(db, followed.slot)
@@ -162,7 +162,7 @@ def _export_snapshot(server: PostgresServer, link: Database, what: str) -> tuple
 
 
 def check_slot(db: Database, followed: PublishedTable, reached: int) -> int:
-    """Refuse a slot that does not have every change from a place on. How far it is confirmed."""
+    """Refuse a slot that lacks changes from an LSN on. Returns the LSN up to which it is confirmed."""
     found = db.execute(
         "SELECT plugin::text, database::text = current_database(), confirmed_flush_lsn::text, wal_status"
         " FROM pg_replication_slots WHERE slot_name = %s",
@@ -190,7 +190,7 @@ def check_slot(db: Database, followed: PublishedTable, reached: int) -> int:
 
 
 def confirm(db: Database, followed: PublishedTable, reached: int) -> None:
-    """Tell the server that changes before a place are not wanted any more."""
+    """Confirm to the server that changes before an LSN are no longer needed."""
     if check_slot(db, followed, reached) < reached:
         place = (followed.slot, lsn_text(reached))
         retry_while_in_use(followed, lambda: db.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", place))
@@ -198,14 +198,14 @@ def confirm(db: Database, followed: PublishedTable, reached: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BatchEnd:
-    """Where a batch may end, and how many changes it has then."""
+    """The LSN at which a batch may end, and the number of its changes."""
 
     end: int
     changes: int
 
 
 def find_batch_end(db: Database, followed: PublishedTable, target: int) -> BatchEnd:
-    """What the slot has up to a place, in whole transactions: about as many changes as are wanted."""
+    """Find the end of a batch of whole transactions up to an LSN, with about as many changes as requested."""
     asked = (followed.slot, lsn_text(target), followed.most_rows, quote_identifier(followed.publication))
     ((changes, messages, committed),) = retry_while_in_use(followed, lambda: db.execute(_AHEAD, asked).fetchall())
     whole = messages < followed.most_rows or committed is None
@@ -237,7 +237,7 @@ def retry_while_in_use(followed: PublishedTable, ask: Callable[[], Answer]) -> A
 
 
 def _slot_in_use_error(followed: PublishedTable, said: str) -> ServiceError:
-    """It may pass: another run may be about to end, or the server may not know yet that a connection is lost."""
+    """Return a retriable error: another run may be about to end, or a lost connection may not be detected yet."""
     text = f"the slot `{followed.slot}` of {followed.server} is in use: {said}"
     hint = "every reader needs one of its own: see `slot_name`"
     return ServiceError("replication-refused", text, hint=hint, retriable=True)

@@ -1,7 +1,7 @@
-"""The rows that a table has when it begins to be followed, kept as pages until all of them are handed on.
+"""The snapshot of a table's rows when its capture begins, stored as pages until all of them have been read.
 
-They are read once, at the moment from which on the slot has every change. A page can be read again and again, so a run
-that ends in between goes on with the next one, and no row is read at two moments.
+The rows are read once, in the snapshot at which the slot begins. A page can be read repeatedly, so a run that ends in
+between continues with the next page, and all rows are from one moment.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 _NOTE: Final = "begin.json"
 _PAGES: Final = "pages"
 _BLOCK_BYTES: Final = 32_000_000
-"""The longest row that can be read."""
+"""The maximum size of a row."""
 _PAGE_BYTES: Final = 64_000_000
 _PAGES_OF_BATCH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotState:
-    """How a table began to be followed: by which slot, from where on, and how many pages of rows come before."""
+    """How the capture of a table began: the slot, the LSN from which on it is read, and the number of pages before."""
 
     slot: str
     lsn: str
@@ -48,11 +48,11 @@ class SnapshotState:
 
     @property
     def first(self) -> dict[str, str]:
-        """Where the first batch begins."""
+        """The offset at which the first batch begins."""
         return {"page": "0"} if self.pages else {"lsn": self.lsn}
 
     def offset_after(self, page: int) -> dict[str, str]:
-        """Where the batch ends that begins with a page."""
+        """Return the offset at which a batch ends that begins with a page."""
         last = page + _PAGES_OF_BATCH
         return {"page": str(last)} if last < self.pages else {"lsn": self.lsn}
 
@@ -63,7 +63,7 @@ def read_state(directory: Path) -> SnapshotState | None:
 
 
 def begin_snapshot(followed: PublishedTable, schema: pa.Schema) -> SnapshotState:
-    """Make what is needed to follow a table, and keep its rows. Done once, however often it is tried."""
+    """Create what is needed to capture a table, and store a snapshot of its rows. Later calls return that state."""
     directory = followed.directory
     assert directory is not None
     if found := read_state(directory):
@@ -102,14 +102,13 @@ def page_rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def forget_pages(followed: PublishedTable) -> None:
-    """Give back the room of pages that are all handed on."""
+    """Delete the pages after all of them were read."""
     assert followed.directory is not None
     with suppress(OSError):
         shutil.rmtree(followed.directory / _PAGES)
 
 
 def current_rows(followed: PublishedTable, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows that the table has."""
     with followed.server.connect() as db:
         yield from _rows(db, followed, None, schema)
 
@@ -117,7 +116,7 @@ def current_rows(followed: PublishedTable, schema: pa.Schema) -> Iterator[pa.Rec
 def _save_pages(
     db: Database, followed: PublishedTable, image: str, where: str | None, schema: pa.Schema, pages: Path
 ) -> int:
-    """Write the rows of an image of the database to pages; how many that were."""
+    """Write the rows of a snapshot of the database to pages. Returns the number of pages."""
     with db.transaction():
         db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         db.execute(f"SET TRANSACTION SNAPSHOT '{image}'")
@@ -182,7 +181,7 @@ def _convert_batch(followed: PublishedTable, texts: pa.RecordBatch, schema: pa.S
 
 
 class _CopyFile(io.RawIOBase):
-    """What the server copies out, as a file."""
+    """The output of COPY as a file object."""
 
     def __init__(self, copy: Copy) -> None:
         self._lines: Iterator[Any] = iter(copy)

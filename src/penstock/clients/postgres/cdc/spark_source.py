@@ -1,7 +1,7 @@
-"""A table that is followed as a data source of Spark, whose checkpoint knows how far.
+"""A captured table as a Spark data source, whose offsets are in the checkpoint.
 
-An offset is a page of the rows that come first, or a place in the server's log. Spark asks for the next one only once
-the batch before is committed, so that is when the server is told that it may forget.
+An offset is a page of the snapshot, or an LSN. Spark asks for the next offset only after the previous batch is
+committed, so that is when the LSN is confirmed to the server.
 """
 # ruff: noqa: N802 - the names are Spark's
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database
 
 _UNCONFIRMED_BYTES: Final = 16_000_000
-"""How much of the log may be kept for changes of other tables before a batch without rows lets it go."""
+"""How much of the log other tables' changes may leave unconfirmed, before a batch without rows confirms it."""
 
 
 class _Follower:
-    """Finds the next offset. It has the slot for itself as long as its connection lasts."""
+    """Finds the next offset. It holds the slot for itself as long as its connection lasts."""
 
     def __init__(self, followed: PublishedTable) -> None:
         self._published_table = followed
@@ -52,7 +52,6 @@ class _Follower:
         return {"lsn": replication_slots.lsn_text(ahead.end)}
 
     def server_lsn(self) -> int:
-        """How far the server is."""
         with self._published_table.server.connect() as db:
             return replication_slots.flushed_lsn(db)
 
@@ -76,9 +75,9 @@ class _Follower:
 
 
 def data_source(label: str, followed: PublishedTable, within: tuple[str, str] | None = None) -> type[DataSource]:
-    """A class that Spark knows the table by: as a stream, or as the rows of one batch or of now.
+    """Return a data source class for the table: as a stream, or as the rows of one batch or the current ones.
 
-    What it needs is in it, and not in options, which Spark writes down.
+    Its settings are in the class, because Spark writes options into plans.
     """
     from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -119,7 +118,7 @@ def data_source(label: str, followed: PublishedTable, within: tuple[str, str] | 
                         yield from snapshots.current_rows(followed, arrow)
 
     class Changes(Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
-        """First the rows that are there, then every change."""
+        """Reads the snapshot first, then every change."""
 
         target: int | None = None
 

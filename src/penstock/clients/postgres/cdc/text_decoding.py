@@ -1,4 +1,4 @@
-"""Values as PostgreSQL writes them out, as columns of Arrow, and the types of Spark that they have there."""
+"""Decodes values from PostgreSQL's text format into Arrow columns, and maps its types to Spark's."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -25,15 +25,15 @@ _NUMERIC: Final = re.compile(r"numeric\((\d+),(\d+)\)")
 _TIME: Final = re.compile(r"timestamp(\(\d\))? with(out)? time zone")
 _MOST_DIGITS: Final = 38
 _INTRICATE: Final = r'["\\\[]|.\{'
-"""Arrays with quotes, bounds, or arrays in them. All others can be cut at their commas."""
+"""Matches arrays with quotes, bounds, or nested arrays. All others can be split at their commas."""
 _ELEMENT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,]+)')
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def spark_type(spoken: str) -> str:
-    """The type of Spark that holds every usual value of a type, as `format_type` calls it. What has none is text.
+    """Return the Spark type for a type, as `format_type` names it. A type without an equivalent becomes text.
 
-    A `numeric` without digits, or with more than Spark has, is text too: no digit of it is lost.
+    A `numeric` without digits, or with more than Spark supports, becomes text too, so that no digit is lost.
     """
     if spoken.endswith("[]"):
         return f"ARRAY<{spark_type(spoken[:-2])}>"
@@ -44,7 +44,7 @@ def spark_type(spoken: str) -> str:
 
 
 def decode_column(name: str, spoken: str, texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column from what PostgreSQL wrote of it. ServiceError for a value that the type of Spark does not have."""
+    """Decode the text values of a column. ServiceError for a value that the Spark type cannot represent."""
     try:
         return _convert_texts(texts, kind)
     except (pa.ArrowInvalid, ValueError):
@@ -75,7 +75,7 @@ def _convert_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _times(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Moments, which are written with `+00`, and times of a day, which are taken as of UTC."""
+    """Decode timestamps: those with a zone are written with `+00`, and those without one are taken as UTC."""
     has_zone = pc.any(pc.ends_with(texts, "+00")).as_py()
     return texts.cast(pa.timestamp("us", "UTC") if has_zone else pa.timestamp("us")).cast(kind)
 
@@ -86,7 +86,7 @@ for _digit in b"0123456789abcdefABCDEF":
 
 
 def _bytes(texts: pa.Array) -> pa.Array:
-    r"""What is written as `\x` and two digits a byte."""
+    r"""Decode text that is `\x` and two digits per byte."""
     texts = pa.concat_arrays([texts])
     _, offsets, data = texts.buffers()
     if data is None or not len(texts):
@@ -115,7 +115,7 @@ def _lists(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _split_arrays(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """How many elements each array has, and all of them in a row."""
+    """Return the number of elements of each array, and the elements of all arrays as one column."""
     inner = pc.utf8_slice_codeunits(pc.fill_null(texts, "{}"), 1, -1)
     parts = pc.split_pattern(inner, ",")
     counts = pc.subtract(pc.list_value_length(parts), pc.equal(inner, "").cast(pa.int32()))
@@ -125,7 +125,7 @@ def _split_arrays(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _parse_arrays(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The same for arrays that cannot be cut at their commas."""
+    """Parse arrays that cannot be split at their commas, with the same result as `_split_arrays`."""
     lists = [_elements(text) for text in texts.to_pylist()]
     flat = [element for elements in lists for element in elements]
     return pa.array([len(elements) for elements in lists], pa.int32()), pa.array(flat, pa.string())

@@ -1,4 +1,4 @@
-"""A table of aggregates beside a table of rows, kept by triggers in the transaction that changes the rows."""
+"""A table of aggregates of another table's rows, maintained by triggers in the transaction that changes the rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database
 
 SENTINEL: Final = "key"
-"""The column that stands for groups where there are none."""
+"""The key column of a table of aggregates without groups."""
 COUNTER: Final = "_penstock_rows"
-"""How many rows a group has, where no other column tells."""
+"""The column with the number of rows of a group, if no other column has it."""
 _NO_NULLS_TWICE: Final = 150000
-"""Since when an index can take one null for another."""
+"""The PostgreSQL version since when a unique index can treat nulls as equal."""
 _LONGEST: Final = 63
 _EVENTS: Final = (
     ("INSERT", "trigger", "REFERENCING NEW TABLE AS new_table"),
@@ -31,7 +31,7 @@ _EVENTS: Final = (
 
 
 class _TriggerState(NamedTuple):
-    """The function that is there, how many triggers call it, and how many of them are turned on."""
+    """The existing trigger function, the number of triggers that call it, and how many of them are enabled."""
 
     body: str
     triggers: int
@@ -40,14 +40,14 @@ class _TriggerState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """What is kept in a table of aggregates."""
+    """The groups and aggregates in a table of aggregates."""
 
     table: QualifiedTable
     groups: tuple[Group, ...]
     figures: tuple[Figure, ...]
 
     def attach(self, db: Database, rows: QualifiedTable, row_types: Mapping[str, str]) -> None:
-        """Let the table follow the rows of another one from now on, unless it does. What is there is counted in."""
+        """Attach the table of aggregates to a table of rows, unless it is attached. Existing rows are included."""
         from psycopg import DataError
 
         needed = self._needed_columns(row_types)
@@ -94,7 +94,7 @@ class Aggregation:
         db.execute(trigger.rebuild_sql)
 
     def _trigger_name(self, rows: QualifiedTable, suffix: str) -> str:
-        """The name of a function or a trigger. PostgreSQL would cut one that is too long, and take two for one."""
+        """Return the name of a function or trigger. PostgreSQL would truncate long names, and confuse two of them."""
         name = f"{rows.name}_to_{self.table.name}_{suffix}"
         if len(name.encode()) <= _LONGEST:
             return name
@@ -119,7 +119,7 @@ class Aggregation:
 
     @property
     def _counter(self) -> str | None:
-        """The column that tells how many rows a group has. What is not grouped stays also without rows."""
+        """The column with the number of rows of a group. None without groups: the single row always stays."""
         if not self.groups:
             return None
         counts = (figure.column for figure in self.figures if figure.kind == "count" and figure.source is None)
@@ -130,7 +130,7 @@ class Aggregation:
         return self.figures + ((Figure(COUNTER, "count", None, "bigint"),) if self._counter == COUNTER else ())
 
     def _needed_columns(self, row_types: Mapping[str, str]) -> dict[str, str]:
-        """The columns of the table, with the types that were asked for, or else those of what they are made of."""
+        """Return the columns of the table, with the configured types, or else those of their source columns."""
         columns: list[Group | Figure] = [*self._keys, *self._figures]
         for made in columns:
             if made.source is not None and made.source not in row_types:
@@ -160,7 +160,7 @@ class Aggregation:
         return quote_names(group.column for group in self._keys)
 
     def _check_table(self, db: Database, needed: Mapping[str, str]) -> None:
-        """Refuse a table that does not hold the aggregates."""
+        """Refuse a table that lacks columns or a unique index for the aggregates, or whose types do not fit."""
         each = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in needed.items())
         db.execute(f"CREATE TEMPORARY TABLE penstock_wanted ({each}) ON COMMIT DROP")
         wanted = tables.columns_of(db, QualifiedTable("pg_temp", "penstock_wanted"))
@@ -185,7 +185,7 @@ def _has_rows(db: Database, table: QualifiedTable) -> bool:
 
 
 def _unique_indexes(db: Database, table: QualifiedTable) -> list[list[str]]:
-    """The columns of each index in which no line stands twice, also not one with nulls."""
+    """Return the columns of each index in which no row occurs twice, not even with nulls."""
     found = db.execute(
         "SELECT array_agg(attname::text) FROM pg_index"
         " JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)"

@@ -1,7 +1,7 @@
-"""Aggregates of a table, as the SQL of a trigger: what a change of its rows does to another table.
+"""The SQL of triggers that maintain aggregates: how a change of a table's rows changes another table.
 
-A statement brings rows (sign 1) and takes rows away (sign -1); an update does both. Sums and counts change by the
-difference. The smallest and the largest value are read from the rows again only where the one that is kept may be gone.
+A statement adds rows (sign 1) and removes rows (sign -1); an update does both. Sums and counts change by the
+difference. Minimum and maximum are computed from the rows again only if the stored value may have been removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.clients.postgres.tables import QualifiedTable, quote_identifier, q
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A column that rows are grouped by, and the one that it is made of; without one it says `value` everywhere."""
+    """A column to group by, and its source column; without one its value is always `value`."""
 
     column: str
     source: str | None
@@ -24,7 +24,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A column that something is counted or summed up in. Without a source, rows are counted."""
+    """A column with an aggregate. Without a source, rows are counted."""
 
     column: str
     kind: Literal["sum", "count", "min", "max"]
@@ -36,7 +36,7 @@ class Figure:
         return self.kind in ("sum", "count")
 
     def changes_sql(self, value: str) -> str:
-        """What changes do to it, from rows with a sign."""
+        """Return the SQL for its change, from rows with a sign."""
         if self.kind == "sum":
             return f"coalesce(sum(sign * {value}), 0)"
         if self.kind == "count":
@@ -44,7 +44,7 @@ class Figure:
         return f"{self.kind}({value}) FILTER (WHERE sign > 0)"
 
     def rows_sql(self, value: str) -> str:
-        """What it is, from all rows."""
+        """Return the SQL for its value, from all rows."""
         if self.kind == "sum":
             return f"coalesce(sum({value}), 0)"
         if self.kind == "count":
@@ -61,7 +61,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """The function that keeps a table of aggregates beside a table of rows; both with the types of their columns."""
+    """The function that maintains a table of aggregates of a table of rows; both with the types of their columns."""
 
     rows: QualifiedTable
     row_types: Mapping[str, str]
@@ -70,11 +70,11 @@ class Trigger:
     groups: Sequence[Group]
     figures: Sequence[Figure]
     counter: str | None
-    """The column that tells how many rows a group has: one without rows is taken out. None if it stays."""
+    """The column with the number of rows of a group: a group without rows is deleted. None if it is kept."""
 
     @property
     def body(self) -> str:
-        """The function, for any statement that changes rows."""
+        """The body of the function, for any statement that changes rows."""
         added, removed = self._signed_rows_sql("new_table", 1), self._signed_rows_sql("old_table", -1)
         afterwards = "\n".join([*self._delete_empty_sql, *self._refresh_stale_sql])
         return (
@@ -91,7 +91,7 @@ class Trigger:
 
     @property
     def rebuild_sql(self) -> str:
-        """Statements that make the aggregates from all rows."""
+        """Statements that compute the aggregates from all rows."""
         found = [figure.rows_sql(f"v{n}") for n, figure in enumerate(self.figures)]
         grouped = f" GROUP BY {', '.join(self._keys())}" if self._is_grouped else ""
         keys = self._keys() if self._is_grouped else ["'value'"]
@@ -121,9 +121,9 @@ class Trigger:
 
     @property
     def _refresh_stale_sql(self) -> list[str]:
-        """Where the smallest or the largest value may have left, it is looked for in the rows.
+        """Statements that compute minimum and maximum again, where the stored value may have been removed.
 
-        Sums are not made anew so: rows that the same statement has inserted may still have to be added to them.
+        Sums are not recomputed so: rows that the same statement has inserted may still have to be added to them.
         """
         ends = {n: figure for n, figure in enumerate(self.figures) if not figure.is_additive}
         if not ends:
@@ -151,7 +151,7 @@ class Trigger:
 
     @property
     def _gone_sql(self) -> str:
-        """The groups that rows have left, with the smallest or largest value among those."""
+        """The groups that rows were removed from, with the minimum or maximum of the removed rows."""
         keys = ", ".join(self._keys())
         ends = [f"{figure.kind}(v{n}) AS v{n}" for n, figure in enumerate(self.figures) if not figure.is_additive]
         return (
@@ -160,7 +160,7 @@ class Trigger:
 
     @property
     def _lookup_sql(self) -> str:
-        """Each of them with its line in the table, found by the index; those with nulls by themselves."""
+        """Looks up the row of each of these groups by the index; groups with nulls are looked up separately."""
         columns = [f"kept.{quote_identifier(group.column)}" for group in self.groups]
         keys = self._keys("gone.")
         line = f"SELECT kept.ctid AS place, kept.* FROM {self.table} AS kept WHERE"
@@ -174,7 +174,7 @@ class Trigger:
         return self._select_sql(table, f", {sign} AS sign")
 
     def _select_sql(self, table: str, more: str = "") -> str:
-        """Groups and values of rows, with the types that they have in the table of aggregates."""
+        """Select groups and values of rows, with their types in the table of aggregates."""
         keys = [f"{self._value(group.column, group.source)} AS g{n}" for n, group in enumerate(self.groups)]
         values = [f"{self._figure_value(figure)} AS v{n}" for n, figure in enumerate(self.figures) if figure.source]
         return f"SELECT {', '.join([*keys, *values])}{more} FROM {table} AS r"
@@ -190,7 +190,7 @@ class Trigger:
         there, wanted, value = self.row_types[source], self.types[column], f"r.{quote_identifier(source)}"
         if there == wanted:
             return value
-        # A cast to varchar(n) would cut in silence; without it the table refuses what is too long.
+        # A cast to varchar(n) would truncate without an error; without it the table refuses what is too long.
         return f"CAST({value} AS {'text' if wanted.startswith('character varying') else wanted})"
 
     @property

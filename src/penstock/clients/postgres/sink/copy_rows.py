@@ -1,4 +1,4 @@
-"""Rows as lines of COPY, made by Spark."""
+"""Encodes rows as lines of COPY, in Spark SQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 _BACKSLASH: Final = "chr(92)"
-"""Not as a literal: what a backslash means in one is a setting of Spark."""
+"""Not written as a literal: the meaning of a backslash in a literal depends on a setting of Spark."""
 _ESCAPED: Final = ((_BACKSLASH, _BACKSLASH), ("chr(9)", "'t'"), ("chr(10)", "'n'"), ("chr(13)", "'r'"))
 _PLAIN: Final = (
     "tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "timestamp", "decimal",
@@ -23,9 +23,9 @@ _NESTED: Final = ("struct", "array", "map", "variant")
 
 
 def copy_line(fields: Sequence[StructField], more: Sequence[str] = ()) -> str:
-    """One line of COPY's text format for each row, as an expression of SQL: the fields, then texts that need no care.
+    """Return a SQL expression for a row in COPY's text format: its fields, then expressions that need no escaping.
 
-    As one text it reaches the JVM at once; function by function, that takes longer than a small batch.
+    As one text it reaches the JVM in one call; building it function by function takes longer than a small batch.
     """
     *cells, last = [*(f"coalesce({_cell(field)}, concat({_BACKSLASH}, 'N'))" for field in fields), *more]
     return f"concat_ws(chr(9), {', '.join([*cells, f'concat({last}, chr(10))'])})"

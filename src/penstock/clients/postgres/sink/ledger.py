@@ -28,7 +28,6 @@ class Ledger:
         return Ledger(QualifiedTable(schema, _NAME))
 
     def create_if_missing(self, db: Database) -> None:
-        """Create the table, unless it exists."""
         with db.transaction():
             db.execute(LOCK)
             make_schema(db, self.table.schema)

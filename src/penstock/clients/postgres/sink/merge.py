@@ -1,8 +1,8 @@
-"""Rows that have arrived beside a table, put into it: the last one of each key counts.
+"""Merges staged rows into a table, so that the last row of each key remains.
 
-Where only some rows replace others, they end as if they had come one by one. Where one column says which row is better,
-the best of each key is picked. Otherwise the rows of a key, and the one that the table has, are compared in turn by a
-loop in the server, and what is left is written.
+With conditions for replacing a row, the result is the same as if rows had come one by one. If a single column decides
+which row is better, the best of each key is chosen. Otherwise a loop in the server compares the rows of a key, and the
+row in the table, in turn, and only the result is written.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 _HAS_MERGE: Final = 150000
 _MANY: Final = 1000
 _LARGER: Final = 10
-"""A table up to this many times as large as what has come is read as a whole: a hash join then beats a look into the
-index for every row, by 1.4 times where rows are new or half of them are."""
+"""A table up to this many times as large as the staged rows is read as a whole: a hash join is then 1.4 times faster
+than an index lookup per row, whether all or half of the rows are new."""
 
 
 _BETTER: Final = {">": ("DESC", "ASC"), ">=": ("DESC", "DESC"), "<": ("ASC", "ASC"), "<=": ("ASC", "DESC")}
-"""By which order of values the row comes first that stays, and by which order of rows among equal ones."""
+"""By operator: the order of values, and the order of rows with equal values, in which the remaining row comes first."""
 _SINCE: Final = "_penstock_since"
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """How rows get into a table. Without a key they are added to it, deletes too if their operation is a column."""
+    """How rows are merged into a table. Without a key they are appended, deletes too if their operation is a column."""
 
     table: QualifiedTable
     columns: Sequence[str]
@@ -42,10 +42,10 @@ class Merge:
     update_where: Mapping[str, str] | None = None
     has_deletes: bool = True
     skips_deletes: bool = False
-    """Whether deletes are left out of a table without a key."""
+    """Whether deletes are skipped for a table without a key."""
 
     def run(self, db: Database, staged: StagedRows) -> None:
-        """Merge, in the transaction that is open. What is deleted goes first: it may have to make room."""
+        """Merge in the open transaction. Deletes come first: they may have to make room."""
         if staged.rows >= _MANY:
             db.execute("SET LOCAL work_mem = '256MB'")
         if not self.key:
@@ -66,7 +66,7 @@ class Merge:
             self._merge_by_index(db, staged)
 
     def _check_log(self, db: Database, staged: StagedRows) -> None:
-        """Refuse a delete that a table without a key and without a column for operations cannot tell of."""
+        """Refuse a delete if the table has neither a key nor a column for operations."""
         if not self.has_deletes or self.skips_deletes:
             return
         if db.execute(f"SELECT EXISTS (SELECT {_from_stage(staged)} AND {GONE})").fetchone() == (True,):
@@ -75,7 +75,7 @@ class Merge:
             raise ServiceError("table-mismatch", text, hint=hint)
 
     def _check_keys(self, db: Database, staged: StagedRows) -> None:
-        """A row without a whole key is found by nobody, so one that is to be deleted would stay."""
+        """Refuse a delete without a complete key: it would match no row, so the row would remain."""
         for name in self.key:
             null = f"SELECT EXISTS (SELECT {_from_stage(staged)} AND {GONE} AND {quote_identifier(name)} IS NULL)"
             if db.execute(null).fetchone() == (True,):
@@ -90,7 +90,7 @@ class Merge:
         return self._size(db) <= _LARGER * int(arrived[0])
 
     def _size(self, db: Database) -> int:
-        """How many bytes the rows of the table take, with those of its partitions."""
+        """Return the size in bytes of the table's rows, including those of its partitions."""
         found = db.execute(
             "SELECT coalesce((SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree(t)), pg_relation_size(t))"
             " FROM to_regclass(%s) AS t",
@@ -100,7 +100,7 @@ class Merge:
         return int(found[0])
 
     def _merge_whole(self, db: Database, staged: StagedRows) -> bool:
-        """Merge as a whole. It does not work where somebody else inserts a row of the same key meanwhile."""
+        """Merge in one statement. Returns False if another client has inserted a row with the same key meanwhile."""
         from psycopg.errors import UniqueViolation
 
         try:
@@ -130,7 +130,7 @@ class Merge:
         db.execute("SET LOCAL enable_nestloop = on")
 
     def _merge_by_index(self, db: Database, staged: StagedRows) -> None:
-        """Merge by the index."""
+        """Merge with ON CONFLICT, by the index."""
         action = (
             "NOTHING"
             if self._keeps_existing
@@ -139,8 +139,8 @@ class Merge:
         db.execute(f"{self._insert} {self._present_rows(staged)} ON CONFLICT ({quote_names(self.key)}) DO {action}")
 
     def _needs_comparison(self, db: Database, staged: StagedRows) -> bool:
-        """Whether rows of a key must be compared one after the other. Where one column says which is better, it is so
-        with nulls: one that comes first, to a table without the key, is never replaced."""
+        """Whether rows of a key must be compared one by one. If a single column decides, that is only needed with
+        nulls: a null that comes first, for a key that the table lacks, is never replaced."""
         if self._keeps_existing or not self._compared_columns:
             return False
         asked = f"EXISTS ({self._repeated_keys(staged)})"
@@ -150,8 +150,8 @@ class Merge:
         return db.execute(f"SELECT {asked}").fetchone() == (True,)
 
     def _compare_repeated(self, db: Database, staged: StagedRows) -> None:
-        """Leave one row of each key at most, or write it, if it replaces one that the table has. Nobody else changes
-        that one in between."""
+        """Compare repeated rows of a key: at most one remains, or is written, if it replaces a row of the table. Rows
+        of the table are locked, so nobody changes them in between."""
         db.execute(
             f"SELECT count(*) FROM (SELECT FROM {self.table} AS kept JOIN ({self._repeated_keys(staged)}) AS last"
             f" ON {self._key_match} ORDER BY {', '.join(f'last.{quote_identifier(name)}' for name in self.key)}"
@@ -165,8 +165,8 @@ class Merge:
         )
 
     def _comparison_sql(self, staged: StagedRows) -> str:
-        """A loop over the rows of keys that come more than once. Those that do not stay are taken out, and those that
-        replace one of the table get another token."""
+        """Return a loop over the rows of repeated keys. Rows that do not remain are deleted from the stage, and those
+        that replace a row of the table get another token."""
         names = [*self.key, *(name for name, _ in self._compared_columns)]
         short = [*(f"k{n}" for n in range(len(self.key))), *(f"v{n}" for n in range(len(self._compared_columns)))]
         of_key = f"PARTITION BY {quote_names(self.key)}"
@@ -206,7 +206,6 @@ class Merge:
         )
 
     def _repeated_keys(self, staged: StagedRows) -> str:
-        """The keys that come more than once."""
         rows = f"{_from_stage(staged)}{self._not_deleted_sql('AND')}"
         return f"SELECT {quote_names(self.key)} {rows} GROUP BY {quote_names(self.key)} HAVING count(*) > 1"
 
@@ -224,21 +223,20 @@ class Merge:
 
     @property
     def _keeps_existing(self) -> bool:
-        """Whether a row that is there stays as it is."""
+        """Whether existing rows are never changed."""
         return self.on_conflict == "nothing" or not self._value_columns
 
     def _assignments(self, new: str) -> str:
         return ", ".join(f"{quote_identifier(name)} = {new}.{quote_identifier(name)}" for name in self._value_columns)
 
     def _update_condition(self, new: str, word: str = "AND") -> str:
-        """What a row must meet that is to replace another."""
         return "".join(
             f"{word if not n else 'AND'} {new}.{quote_identifier(name)} {sign} kept.{quote_identifier(name)} "
             for n, (name, sign) in enumerate(self._compared_columns)
         )
 
     def _present_rows(self, staged: StagedRows) -> str:
-        """The last row of each key, unless it is gone."""
+        """Select the last row of each key, unless it is deleted."""
         last = self._last_rows(staged)
         return f"SELECT {quote_names(self.columns)} FROM ({last}) AS each{self._not_deleted_sql('WHERE')}"
 
@@ -246,9 +244,9 @@ class Merge:
         return f" {word} NOT {GONE}" if self.has_deletes else ""
 
     def _last_rows(self, staged: StagedRows) -> str:
-        """The row of each key that stays: the last, the best, or the first behind a delete.
+        """Select the remaining row of each key: the last, the best, or the first after a delete.
 
-        They come in the order of the key, in which an index is filled fastest.
+        They are sorted by key, in which order an index is filled fastest.
         """
         more = [GONE] if self.has_deletes else []
         chosen = f"SELECT DISTINCT ON ({quote_names(self.key)}) {quote_names([*self.columns, *more])}"
@@ -262,7 +260,7 @@ class Merge:
         return f"{chosen} {self._rows_after_delete(staged)} ORDER BY {order}"
 
     def _rows_after_delete(self, staged: StagedRows) -> str:
-        """Rows whose key is not deleted behind them."""
+        """Select rows without a later delete of their key."""
         if not self.has_deletes:
             return _from_stage(staged)
         since = f"max({ORDER}) FILTER (WHERE {GONE}) OVER (PARTITION BY {quote_names(self.key)}) AS {_SINCE}"
@@ -270,7 +268,7 @@ class Merge:
 
     @property
     def _is_by_rank(self) -> bool:
-        """Whether one column says which of two rows stays, whatever lies between them."""
+        """Whether a single column decides which of two rows remains, whatever other rows come between them."""
         return len(self._compared_columns) == 1 and self._compared_columns[0][1] in _BETTER
 
     @property
@@ -279,7 +277,7 @@ class Merge:
 
 
 def _replacing_rows(staged: StagedRows) -> StagedRows:
-    """Those rows that replace one of the table, whatever it is like."""
+    """Return the staged rows that replace a row of the table unconditionally."""
     return replace(staged, token=-staged.token)
 
 

@@ -1,7 +1,7 @@
-"""Rows on their way into a table: each task copies its rows into a table beside it, once, however often it is tried.
+"""Staging of rows: each task copies its rows into a table next to the target, once, however often it is retried.
 
-The table is not logged, so it is empty after a crash of the server. A second table says which parts have arrived, and
-is emptied with it. A task with few rows hands them to the driver, which copies them when it merges.
+The table is not logged, so it is empty after a crash of the server. A second table records which parts have arrived,
+and is emptied with it. A task with few rows returns them to the driver, which copies them when it merges.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Stage:
     table: QualifiedTable
     columns: Mapping[str, str]
     gone: str | None
-    """The SQL condition for deleted rows; empty if there are none: a column more is more to read and sort."""
+    """The SQL condition for deleted rows; None without it: an additional column costs time to read and sort."""
 
     @staticmethod
     def create_for(target: QualifiedTable, ref: BatchRef, columns: Mapping[str, str], gone: str | None) -> Stage:
@@ -144,7 +144,7 @@ class Stage:
         """Copy the fetched lines, in the open transaction, and check that all parts are there: a crash empties the
         table.
 
-        A task that was given up can write no part from now on, nor may it have written one that was fetched.
+        An abandoned task can write no part from now on, nor may it have written one that was fetched.
         """
         there, free = staged.arrived, len(staged.lines)
         if there:
@@ -162,7 +162,7 @@ class Stage:
                     copy.write(lines)
 
     def empty(self, db: Database) -> None:
-        """Delete all rows, unless they are few. Rows that a task writes after it was given up do no harm: nothing reads
+        """Delete all rows, unless they are few. Rows that an abandoned task writes later do no harm: nothing reads
         them."""
         from psycopg.errors import LockNotAvailable
 
@@ -175,8 +175,8 @@ class Stage:
 class Copier:
     """Copies lines from Spark to the server, on an executor.
 
-    The first task that writes a part of a token owns it. A second attempt gives the batch up, which is then repeated:
-    the first one may not have seen all rows before Spark ended it.
+    The first task that writes a part of a token owns it. A second attempt fails the batch, which is then retried: the
+    first one may not have seen all rows before Spark ended it.
     """
 
     server: PostgresServer

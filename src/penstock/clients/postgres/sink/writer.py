@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableWriter:
-    """How a table is written. It is created if it does not exist, unless it must."""
+    """How a table is written. `create` is whether it is created if it does not exist."""
 
     server: PostgresServer
     table: QualifiedTable
@@ -122,7 +122,7 @@ class TableWriter:
             self.aggregation.attach(db, self.table, columns)
         is_log = OP in columns
         gone = f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns and not is_log else None
-        # A row that is gone may have nothing but its key, so domains are asked about the others, and by the table.
+        # A deleted row may have only its key, so domain constraints are checked for other rows, and by the table.
         below = tables.domains(db, self.table)
         stage = Stage.create_for(self.table, ref, {name: below.get(name, kind) for name, kind in columns.items()}, gone)
         stage.create_if_missing(db)

@@ -1,1 +1,1 @@
-"""Models of machine learning: ONNX files as functions of Spark SQL."""
+"""Machine-learning models: ONNX files as functions of Spark SQL."""

@@ -1,4 +1,4 @@
-"""Register ML models as functions of a Spark session: read once, checked against the SQL, sent to the executors."""
+"""Registers ML models as functions of a Spark session: read once, checked against the SQL, sent to the executors."""
 
 import hashlib
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from penstock.spark_internals.frames import python_calls
 
 @dataclass(frozen=True, slots=True)
 class _LoadedModel:
-    """A model that was read. Its bytes go to the executors by themselves: they need not see our disk."""
+    """A loaded model. Its bytes are broadcast to the executors, which need no access to our disk."""
 
     content: str
     signature: Signature
@@ -31,7 +31,7 @@ class _LoadedModel:
 
 
 class MlFunctions:
-    """The functions of models, for the sessions of one run."""
+    """The functions of models, for all sessions of a run."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self._root = root
@@ -39,7 +39,6 @@ class MlFunctions:
         self._models: dict[str, _LoadedModel] = {}
 
     def register(self, asked: Sequence[AskedModel], session: SparkSession) -> None:
-        """Register the functions with a session."""
         for model in asked:
             opened = self._open(model)
             declared = DataType.fromDDL(model.answer) if model.answer else None

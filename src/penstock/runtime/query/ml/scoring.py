@@ -1,4 +1,4 @@
-"""One batch of rows through an ONNX model. This is what runs on the executors."""
+"""Runs an ONNX model on a batch of rows, on the executors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from penstock.runtime.query.ml.signature import ELEMENTS, ModelAnswer, Pick, Ten
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How rows become inputs, and outputs the answer. `content` tells the model's file from others."""
+    """How rows become inputs, and outputs become the answer. `content` identifies the model's file."""
 
     model: str
     content: str
@@ -26,18 +26,18 @@ _SESSIONS: Final[dict[str, Any]] = {}
 
 
 def open_session(model: bytes) -> Any:
-    """A session of onnxruntime with one thread: Spark has a process for every core already."""
+    """Open a session of onnxruntime with one thread: Spark has a process for every core already."""
     from onnxruntime import InferenceSession, SessionOptions
 
     options = SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors only: warnings of a model are of no use to who runs it
+    options.log_severity_level = 3  # errors only: warnings about a model do not help the person who runs it
     return InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def score(recipe: Recipe, model: Callable[[], bytes], columns: Sequence[pa.Array]) -> pa.StructArray:
-    """The model's answer for each row. A row with a null among its arguments has a null for an answer."""
+    """Return the model's answer for each row. A row with a null argument has a null answer."""
     known = np.ones(len(columns[0]), dtype=bool)
     for column in columns:
         if column.null_count:
@@ -79,7 +79,7 @@ def _feeds(inputs: Sequence[Tensor], columns: Sequence[pa.Array]) -> dict[str, n
 
 
 def _values(column: pa.Array, tensor: Tensor) -> np.ndarray:
-    """A column without nulls as the type that the model takes. A whole number that does not fit is an error."""
+    """Convert a column without nulls to the type of the model's input. An integer that does not fit is an error."""
     dtype, kind, _ = ELEMENTS[tensor.type]
     if kind != "text":
         wanted = pa.float32() if dtype == "float16" else pa.from_numpy_dtype(dtype)

@@ -1,4 +1,4 @@
-"""What an ONNX model takes and gives, and how that fits the SQL: pure comparison, no model is run here."""
+"""The inputs and outputs of an ONNX model, compared with the SQL. No model is run here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ Kind: TypeAlias = Literal["fraction", "whole", "truth", "text"]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output. `type` is ONNX's own word for it; a size that is not fixed is None."""
+    """An input or output. `type` is the name of its ONNX type; a size that is not fixed is None."""
 
     name: str
     type: str
@@ -41,17 +41,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a model takes and gives."""
-
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Where a field of the answer is found: a column of an output, or all of them as an array if `place` is None.
+    """The output of a field of the answer: one of its columns, or all of them as an array if `place` is None.
 
-    `width` is how many columns the output must have; None if any number will do.
+    `width` is the number of columns that the output must have; None for any number.
     """
 
     output: str
@@ -61,7 +59,7 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """The struct that a model answers with, and where each of its fields comes from."""
+    """The struct that a model answers with, and the output of each field."""
 
     type: StructType
     picks: tuple[Pick, ...]
@@ -81,7 +79,7 @@ ELEMENTS: Final[dict[str, tuple[str, Kind, DataType]]] = {
     "tensor(bool)": ("bool", "truth", BooleanType()),
     "tensor(string)": ("object", "text", StringType()),
 }
-"""ONNX's types: the name that NumPy has for each, what kind of value it is, and the type that Spark has for it."""
+"""By ONNX type: NumPy's name, the kind of value, and the Spark type."""
 _TAKES: Final[dict[Kind, tuple[type[DataType], ...]]] = {
     "fraction": (IntegralType, FloatType, DoubleType, DecimalType, BooleanType),
     "whole": (IntegralType, BooleanType),
@@ -98,7 +96,6 @@ _CASTS: Final[dict[Kind, str]] = {"fraction": "DOUBLE", "whole": "BIGINT", "trut
 
 
 def signature_of(session: Any) -> Signature:
-    """The signature of a session of onnxruntime."""
 
     def tensors(nodes: Any) -> tuple[Tensor, ...]:
         return tuple(Tensor(n.name, n.type, tuple(d if isinstance(d, int) else None for d in n.shape)) for n in nodes)
@@ -107,15 +104,15 @@ def signature_of(session: Any) -> Signature:
 
 
 def is_stacked(inputs: Sequence[Tensor]) -> bool:
-    """Whether the arguments are columns of one input, and not one input each."""
+    """Whether the arguments are the columns of one input, rather than one input each."""
     return len(inputs) == 1 and len(inputs[0].shape) == 2 and inputs[0].shape[1] != 1
 
 
-# What it takes
+# Inputs
 
 
 def check_arguments(model: str, inputs: Sequence[Tensor], arguments: Sequence[DataType]) -> None:
-    """Refuse what the SQL gives to a model that takes something else."""
+    """Refuse arguments that the model does not accept."""
     for tensor in inputs:
         _check_input(model, tensor, alone=len(inputs) == 1)
     stacked = is_stacked(inputs)
@@ -147,11 +144,11 @@ def _check_input(model: str, tensor: Tensor, *, alone: bool) -> None:
         raise _mismatch(text, "an input is one column, [N] or [N, 1]; a single input may have all of them, [N, k]")
 
 
-# What it gives
+# Outputs
 
 
 def answer_of(model: str, outputs: Sequence[Tensor], declared: StructType | None) -> ModelAnswer:
-    """How the outputs become the answer that is declared, or the one that the model itself tells."""
+    """Return how the outputs become the declared answer, or without one the answer that the model describes itself."""
     if declared is None:
         return _own_answer(model, outputs)
     by_name = {tensor.name.casefold(): tensor for tensor in outputs}
@@ -172,7 +169,7 @@ def answer_of(model: str, outputs: Sequence[Tensor], declared: StructType | None
 
 
 def _pick_by_position(model: str, outputs: Sequence[Tensor], declared: StructType) -> tuple[Pick, ...]:
-    """The columns of all outputs, one after the other, as the fields in their order."""
+    """Assign the columns of all outputs, one after the other, to the fields in order."""
     for tensor in outputs:
         _check_output(model, tensor)
     open_ended = [tensor for tensor in outputs if _width(tensor) is None]
@@ -210,7 +207,7 @@ def _own_answer(model: str, outputs: Sequence[Tensor]) -> ModelAnswer:
 
 
 def _fills_one(tensor: Tensor, field: StructField) -> bool:
-    """Whether an output, as a whole, is one field."""
+    """Whether an output as a whole is one field."""
     return isinstance(field.dataType, ArrayType) or tensor.type not in ELEMENTS or _width(tensor) == 1
 
 
@@ -229,7 +226,7 @@ def _check_output(model: str, tensor: Tensor) -> None:
 
 
 def _width(tensor: Tensor) -> int | None:
-    """How many columns an output has; None if it does not say."""
+    """Return the number of columns of an output; None if it is not fixed."""
     return tensor.shape[1] if len(tensor.shape) == 2 else 1
 
 
