@@ -234,7 +234,7 @@ def test_names_of_clickhouse_may_be_words_of_sql_and_have_quotes(pipeline: Pipel
             "answered 404 Not Found: an HTML page, “Gone fishing”",
             "on_error: skip",
         ),
-        (Says(302, headers={"Location": "/new"}), "answered 302 Found", "write the new one into `url`"),
+        (Says(302, headers={"Location": "/new"}), "answered 302 Found", "write the new address into `url`"),
     ],
 )
 def test_a_webhook_that_answers_strangely(says: Says, said: str, hint: str, pipeline: Pipeline) -> None:

@@ -4,11 +4,9 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-from penstock.runtime.spark import session
+from penstock.runtime.spark.python_workers import SCRIPT
 
-SCRIPT = Path(session.__file__).with_name("worker_python")
 SHOW = "import json, os, sys; print(json.dumps([os.environ['PYTHONPATH'], sys.argv[1:], sys.executable]))"
 
 

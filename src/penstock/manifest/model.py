@@ -96,8 +96,7 @@ class Parameter(Part):
 
 
 class Step(Part):
-    """A view that Spark SQL computes from other views. Its parameters, such as keys of masks, are known only at run
-    time."""
+    """A view that Spark SQL computes from other views. Parameters, such as mask keys, are known only at run time."""
 
     view: str
     node: str

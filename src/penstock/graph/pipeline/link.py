@@ -1,18 +1,17 @@
 """Linking the pipeline format."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource
-from penstock.connectors.node import PipelineNode, inert_fields
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean, nearest
 from penstock.graph.analysis import cycle_diagnostics, match_spelling, missing_key, to_diagnostics
 from penstock.graph.graph import Graph, Node
 from penstock.graph.pipeline.checks import check_pipeline, find_orphans, name_affected_sinks
 from penstock.graph.pipeline.hybrid_phases import phase_mismatches
+from penstock.graph.pipeline.node_checks import ineffective_fields, missing_columns, name_clashes
 from penstock.graph.topological_order import sort_topologically
 from penstock.project.pipeline import Pipeline
 from penstock.project.validation.declaration import Declaration
@@ -101,24 +100,7 @@ def _link_source(
     key_origin = declared.origin_of("primary_key")
     missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
     unlike = phase_mismatches(declared, columns, schemas) if isinstance(source, HybridSource) else ()
-    return node, [*diagnostics, *_ineffective_fields(declared), *missing, *unlike, *_name_clashes(declared, node)]
-
-
-def _name_clashes(declared: Declaration[Source], node: Node) -> Iterator[Diagnostic]:
-    """Report columns of files whose names clash. Other sources may read only the columns that are used."""
-    names = [column.name for column in node.columns or ()]
-    facts = declared.value.capabilities
-    if facts.has_files and (wrong := invalid_names_error(names, f"`{node.name}`", facts.rename_hint)):
-        yield Diagnostic(wrong.code, wrong.message, declared.origin, declared.label, wrong.hint)
-
-
-def _ineffective_fields(declared: Declaration[PipelineNode]) -> Iterator[Diagnostic]:
-    """Report fields without effect."""
-    for field, why in inert_fields(type(declared.value)).items():
-        if declared.has_field(field):
-            text, path = f"this has no effect: {why}", declared.label_of(field)
-            params = {"field": field}
-            yield Diagnostic("no-effect", text, declared.origin_of(field), path, None, Severity.INFO, params)
+    return node, [*diagnostics, *ineffective_fields(declared), *missing, *unlike, *name_clashes(declared, node)]
 
 
 _ROWS: Final = "SELECT * FROM rows_ WHERE "
@@ -228,7 +210,7 @@ def _link_transform(node_id: str, read: _ParsedTransform, nodes: Mapping[str, No
     )
     key_origin = declared.origin_of("primary_key")
     missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
-    return node, [*diagnostics, *_ineffective_fields(declared), *missing]
+    return node, [*diagnostics, *ineffective_fields(declared), *missing]
 
 
 def _try_analysis(query: Query, inputs: Mapping[str, Columns | None]) -> OutputAnalysis | Problem:
@@ -273,24 +255,10 @@ def _link_sink(
     missing = missing_key(sink.primary_key, node, origin, f"{declared.label}.primary_key")
     return node, [
         *diagnostics,
-        *_ineffective_fields(declared),
+        *ineffective_fields(declared),
         *missing,
-        *_missing_columns(declared, node),
+        *missing_columns(declared, node),
     ]
-
-
-def _missing_columns(declared: Declaration[Sink], node: Node) -> Iterator[Diagnostic]:
-    """Report columns that a sink names and its known rows do not have."""
-    present = [column.name for column in node.columns or () if column.name != OP]
-    for path, name in declared.value.capabilities.named_columns.items():
-        if node.columns is not None and name not in present:
-            failed = f"update_where validation failed for sink '{node.name}': " * path.startswith("update_where.")
-            text = f"{failed}there is no column `{name}`; available: {', '.join(present)}"
-            hint, params = did_you_mean(name, present), {"column": name}
-            label = f"{declared.label}.{path}"
-            yield Diagnostic(
-                "column-missing", text, declared.origin_of(*path.split(".", 1)), label, hint, params=params
-            )
 
 
 def _unfilled_config(declared: Declaration[Any]) -> dict[str, Any] | None:

@@ -4,7 +4,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -27,6 +26,7 @@ from penstock.runtime.spark.code_archive import pack_code
 from penstock.runtime.spark.errors import failure_of
 from penstock.runtime.spark.masked_log import MaskedFormatter, write_log_settings
 from penstock.runtime.spark.process import OomKills, is_spark_gone, kill_process, spark_lost_error
+from penstock.runtime.spark.python_workers import worker_python_variables
 from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.spark_internals.jvm import (
     Jvm,
@@ -161,7 +161,7 @@ def spark_session(
         # A signal now would leave a JVM that nobody ends; it is deferred until the JVM is known.
         # Python workers must use this very Python: another one on the PATH has other packages.
         # On the machines of a cluster they use the one that the project names.
-        environ = {"JAVA_HOME": str(java.home), **_worker_python(conf)}
+        environ = {"JAVA_HOME": str(java.home), **worker_python_variables(conf)}
         code = None if spec.master.startswith("local") else pack_code(logs)
         if code is not None:
             environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(code), os.environ.get("PYTHONPATH"))))
@@ -188,19 +188,6 @@ def spark_session(
     finally:
         if jvm is not None:
             _close(jvm.process, exit_secs)
-
-
-def _worker_python(conf: SparkConf) -> dict[str, str]:
-    """Return the variables that choose the Python of the workers: this very one, or on a cluster that of the project.
-
-    On one machine a script starts it that takes PySpark from where it is installed, with its compiled code.
-    """
-    if (named := conf.get("spark.pyspark.python")) is not None:
-        return {"PYSPARK_PYTHON": named}
-    script = Path(__file__).with_name("worker_python")
-    if not conf.get("spark.master", "").startswith("local") or not os.access(script, os.X_OK):
-        return {"PYSPARK_PYTHON": sys.executable}
-    return {"PYSPARK_PYTHON": str(script), "PENSTOCK_WORKER_PYTHON": sys.executable}
 
 
 class _ProcessSettings(dict[str, Any]):
