@@ -6,7 +6,7 @@ bare stream does not even count: it stops at the first rejected row, and the que
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -182,9 +182,9 @@ class Launcher:
             case "observed":
                 afterwards.begin()
                 realtime = isinstance(spec.trigger, RealTime) and not ends
-                writer = self._open_stream(spec, keeping, session, observed=True, realtime=realtime)
+                writer = self._open_stream(spec, inputs, session, observed=True, realtime=realtime)
             case "bare":
-                writer = self._open_stream(_stop_on_error(spec), keeping, session)
+                writer = self._open_stream(spec, [_stop_on_error(each) for each in inputs], session)
         if spec.stateful:
             begin_state(checkpoint, spec, self._frames.manifest, session)
         listener = QueryListener(
@@ -239,13 +239,13 @@ class Launcher:
     def _open_stream(
         self,
         spec: QuerySpec,
-        keeping: DeadLetterCollector,
+        inputs: Sequence[QueryInput],
         session: SparkSession,
         *,
         observed: bool = False,
         realtime: bool = False,
     ) -> DataStreamWriter:
-        self._frames.open_inputs(spec, keeping.inputs, session, observed=observed)
+        self._frames.open_inputs(spec, inputs, session, observed=observed)
         sink = self._sink(spec.outputs[0])
         assert isinstance(sink, StreamSink)
         rows = self._output_rows(spec, session)
@@ -280,7 +280,6 @@ def _is_whole(output: QueryOutput) -> bool:
     return output.fold is None and output.latest_by is None and not output.rules
 
 
-def _stop_on_error(spec: QuerySpec) -> QuerySpec:
-    """Return the query with inputs that stop at the first undecodable record."""
-    inputs = tuple(entry.model_copy(update={"on_error": "stop"}) for entry in spec.inputs)
-    return spec.model_copy(update={"inputs": inputs})
+def _stop_on_error(each: QueryInput) -> QueryInput:
+    """Return the input, which stops the query at the first undecodable record."""
+    return replace(each, entry=each.entry.model_copy(update={"on_error": "stop"}))
