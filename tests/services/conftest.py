@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,17 @@ def registry(share: Share) -> str:
 
 
 @pytest.fixture(scope="session")
-def database(share: Share) -> postgres.Database:
-    found: postgres.Database = share("postgres", postgres.start)
-    return found
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.Database]:
+    """A server of the worker's own: a test that kills one of its processes makes it start again."""
+    with postgres.running(tmp_path_factory.mktemp("postgres")) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
-def clickhouse_url(share: Share) -> str:
-    return str(share("clickhouse", clickhouse.start))
+def clickhouse_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An engine of the worker's own: it answers one client at a time."""
+    with clickhouse.running(tmp_path_factory.mktemp("clickhouse")) as found:
+        yield found
 
 
 @pytest.fixture
