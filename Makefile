@@ -17,7 +17,7 @@ test: setup ## Lint, type-check and test
 	@scripts/test
 
 quick: setup ## Only the tests that need no Spark and no service
-	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "not spark and not process and not browser" tests/unit tests/golden tests/site tests/repo
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not spark and not process and not browser" tests/unit tests/golden tests/site tests/repo
 
 format: setup ## Format the code
 	@$(BIN)/ruff format src tests bench scripts && $(BIN)/ruff check --fix src tests bench scripts

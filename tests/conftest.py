@@ -27,25 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests that need Spark, and those that one worker takes together."""
+    """Mark the tests that need Spark, so that the others can run without Java."""
     if "spark" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.spark)
-    item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the dear tests first."""
     items.sort(key=lambda item: DEAR_FIRST.index(_directory(item)))
-
-
-def _group(item: pytest.Item) -> str:
-    """The name of the tests that one worker takes: a file, or the contract of one sink.
-
-    Tests of a file run like queries: what Spark has compiled for the first of them serves the others. A service that
-    one of them stops is theirs alone.
-    """
-    sink = item.callspec.params.get("subject") if hasattr(item, "callspec") else None
-    return item.location[0] if sink is None else f"contract of {sink}"
 
 
 def _directory(item: pytest.Item) -> str:
