@@ -111,7 +111,7 @@ def test_headers_are_sent_and_the_secret_one_too(spark: SparkSession, server: se
     hook.write(numbers(spark, 1), FIRST)
     sent = {name.lower(): value for name, value in server.taken[0].headers.items()}
     assert (sent["x-team"], sent["x-api-key"], sent["content-type"]) == ("core", "hunter22", "application/x-ndjson")
-    assert "hunter22" not in repr(hook) + repr(hook._sender(FIRST)) + hook.model_dump_json()
+    assert "hunter22" not in repr(hook) + repr(hook._sender(FIRST, "stop")) + hook.model_dump_json()
 
 
 def test_a_secret_that_is_nowhere_to_be_found_is_refused(spark: SparkSession, server: servers.Endpoint) -> None:
