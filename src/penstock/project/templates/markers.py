@@ -7,16 +7,17 @@ rest up to the next marker was produced by the tag in between.
 import re
 from typing import Final
 
-from penstock.project.templates.template import MARK, Piece, TemplateProblem, secret_problem, unset_problem
+from penstock.project.templates.template import MARK, Piece, secret_problem, unset_problem
 from penstock.project.yaml.secrets import is_secret
 from penstock.project.yaml.variables import REFERENCE, Environ, find_references, substitute_variables
+from penstock.sql.parse.query import Problem
 
 _RAW: Final = re.compile(r"\{%[-+]?\s*(raw|endraw)\b")
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKER: Final = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
 
 
-def prepare_template(text: str, environ: Environ, missing: list[TemplateProblem], *, marked: bool) -> str:
+def prepare_template(text: str, environ: Environ, missing: list[Problem], *, marked: bool) -> str:
     """The template with `${NAME}` resolved and, if wanted, with a marker before each literal part."""
     parts: list[str] = []
 

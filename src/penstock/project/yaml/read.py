@@ -1,5 +1,7 @@
 """Reads YAML and text files, and reports errors in them."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -7,7 +9,6 @@ import yaml
 
 from penstock.errors import Diagnostic, Origin
 from penstock.project.yaml.documents import TAG, Document, PathStep, TextFile
-from penstock.project.yaml.json_escapes import to_yaml
 
 MAX_VALUES: Final = 1_000_000
 MAX_DEPTH: Final = 1000
@@ -46,7 +47,7 @@ def parse_yaml(text: str, shown_as: str) -> tuple[Document | None, list[Diagnost
     except RecursionError:
         return None, [_too_deep(shown_as)]
     except yaml.MarkedYAMLError as error:
-        if (respelled := to_yaml(text)) != text:
+        if (respelled := _escape_json(text)) != text:
             return parse_yaml(respelled, shown_as)
         return None, [_syntax_error(error, shown_as, text)]
     except yaml.YAMLError as error:
@@ -207,3 +208,42 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: str, text_of_file: str) -> 
     else:
         hint = "look here and just before for a missing bracket, quote or colon"
     return Diagnostic("yaml-syntax", text, origin, hint=hint)
+
+
+# JSON that YAML cannot read: surrogate pairs as escapes, and tabs as white space
+
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ESCAPE: Final = re.compile(
+    r"\\(?:u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+
+
+def _escape_json(text: str) -> str:
+    """The text in a form that YAML can read. Surrogate pairs are joined inside double quotes only. Tabs become spaces
+    outside of strings, and only if the whole text is JSON.
+    """
+    found = _QUOTED.sub(lambda quoted: _ESCAPE.sub(_join_surrogates, quoted[0]), text)
+    return _replace_tabs(found) if "\t" in found and _is_json(found) else found
+
+
+def _join_surrogates(escape: re.Match[str]) -> str:
+    if escape["high"] is None:
+        return escape[0]
+    number = 0x10000 + ((int(escape["high"], 16) - 0xD800) << 10) + (int(escape["low"], 16) - 0xDC00)
+    return f"\\U{number:08X}"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return r"\U" in text and _is_json(text.replace(r"\U", r"\u"))
+    return True
+
+
+def _replace_tabs(text: str) -> str:
+    parts, position = [], 0
+    for quoted in _QUOTED.finditer(text):
+        parts += [text[position : quoted.start()].replace("\t", " "), quoted[0]]
+        position = quoted.end()
+    return "".join([*parts, text[position:].replace("\t", " ")])
