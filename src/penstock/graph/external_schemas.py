@@ -84,7 +84,8 @@ def ask_registry(project: Project, root: Path, *, only_read: bool = False) -> li
         except LookupError:
             diagnostics.append(_missing_subject(asked))
         except ValueError as error:
-            diagnostics.append(_no_schema(asked.source, str(error)))
+            at = _schema_steps(asked.source)
+            diagnostics.append(asked.source.diagnostic("schema-unknown", str(error), at=at))
         except ServiceError as error:
             raise _name_source(asked.source, error, "failed to fetch its schema") from None
     _save_cache(root, kept)
@@ -139,7 +140,7 @@ def _ambiguous_key(declared: Declaration[Source], key: tuple[str, ...]) -> Diagn
         " sinks that write by it keep one of them"
     )
     hint = "add `primary_key: …` with columns that identify a row"
-    return Diagnostic("primary-key-assumed", text, declared.origin, declared.label, hint, Severity.WARNING)
+    return declared.diagnostic("primary-key-assumed", text, hint, severity=Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,21 +220,16 @@ def _subject_key(subject: str | None, version: int | str | None = None) -> str:
 
 def _missing_subject(asked: _RegistryRequest) -> Diagnostic:
     text = f"the registry has no subject `{asked.subject}`" + (f" in version {asked.version}" if asked.version else "")
-    if not asked.source.has_field("schema"):
-        at = _topic_steps(asked.source.value)
-        origin, path, hint = asked.source.origin_of(*at), asked.source.label_of(*at), "register a schema first"
-    else:
-        origin, path, hint = asked.source.origin_of("schema"), asked.source.label_of("schema"), "see `schema.subject`"
-    return Diagnostic("schema-unknown", text, origin, path, hint, params={"subject": asked.subject})
+    hint = "see `schema.subject`" if asked.source.has_field("schema") else "register a schema first"
+    at = _schema_steps(asked.source)
+    return asked.source.diagnostic("schema-unknown", text, hint, at=at, subject=asked.subject)
 
 
-def _no_schema(source: Declaration[written.Source] | Declaration[Source], reason: str) -> Diagnostic:
-    at = ("schema",) if source.has_field("schema") else _topic_steps(source.value)
-    return Diagnostic("schema-unknown", reason, source.origin_of(*at), source.label_of(*at))
-
-
-def _topic_steps(source: written.Source | Source) -> tuple[str, ...]:
-    return ("unbounded_source", "topic") if isinstance(source, HybridSource) else ("topic",)
+def _schema_steps(source: Declaration[written.Source] | Declaration[Source]) -> tuple[str, ...]:
+    """The path of the field that names a schema: `schema`, or the topic."""
+    if source.has_field("schema"):
+        return ("schema",)
+    return ("unbounded_source", "topic") if isinstance(source.value, HybridSource) else ("topic",)
 
 
 def _load_cache(root: Path) -> dict[str, SubjectRows]:

@@ -1,4 +1,4 @@
-"""Event time of a model: the times of its windows, and of its output."""
+"""Event time of a model: the times of its windows, of its output, and of a view."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +14,8 @@ from penstock.sql.analyze.column_lineage import InputColumn
 from penstock.sql.analyze.statefulness import Window
 from penstock.sql.parse.query import Problem
 from penstock.sql.parse.window_calls import WindowPart
+from penstock.sql.rewrite.computed_event_time import has_computed_time
+from penstock.sql.rewrite.translate import needs_time
 from penstock.sql.stateful.stages import JoinLag
 from penstock.sql.types.columns import TIME_TYPES, Columns, column_spelling
 
@@ -142,8 +144,8 @@ def output_times(
     names = [c.name for c in columns or ()]
     if columns is not None and said.column not in names:
         text, hint = f"the model has no output column `{said.column}`", did_you_mean(said.column, names)
-        origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
-        return [first, *passed[1:]], [Diagnostic("event-time-missing", text, origin, path, hint)]
+        missing = declared.diagnostic("event-time-missing", text, hint, at=("event_time", "column"))
+        return [first, *passed[1:]], [missing]
     return [EventTimeColumn.said(said.column, said)], []
 
 
@@ -197,11 +199,42 @@ def unused_lateness(
         if said is None or not said.allowed_lateness_ms or own not in graph.nodes:
             continue
         if not any(graph[node_id].corrects for node_id in graph.downstream(own) - {own}):
-            place = ("event_time", "allowed_lateness_ms")
             text = "this has no effect: no window over these rows can be corrected by late rows"
-            hint, params = "it applies to GROUP BY with TUMBLE, HOP or CUMULATE", {"field": "allowed_lateness_ms"}
-            origin, path = declared.origin_of(*place), declared.label_of(*place)
-            yield Diagnostic("no-effect", text, origin, path, hint, Severity.INFO, params)
+            hint, field = "it applies to GROUP BY with TUMBLE, HOP or CUMULATE", "allowed_lateness_ms"
+            at = ("event_time", field)
+            yield declared.diagnostic("no-effect", text, hint, at=at, severity=Severity.INFO, field=field)
+
+
+# Event time that a view declares
+
+
+def is_computed_time(node: Node, column: str) -> bool:
+    """Whether a view computes a column, and it is not the end of a window."""
+    found = [o for name, listed in node.column_origins.items() if name.casefold() == column.casefold() for o in listed]
+    passed = [origin.way for origin in found] == ["same"]
+    query = node.query if node.materialized == "virtual_topic" and not passed else None
+    return query is not None and not needs_time(query.tree)
+
+
+def check_view_time(
+    declared: Declaration[written.Model], node: Node, inputs: Mapping[str, Node]
+) -> Iterator[Diagnostic]:
+    """Report an event time that a view computes from more than the rows of one topic: Spark cannot put a watermark on
+    it."""
+    said = declared.value.event_time
+    if said is None or said.column is None or not is_computed_time(node, said.column):
+        return
+    assert node.query is not None
+    below = list(inputs.values())
+    views = [n.name for n in below if n.materialized == "virtual_topic"]
+    if len(below) == 1 and not views and has_computed_time(node.query, said.column):
+        return
+    text = f"`{said.column}` is computed inside the view `{node.name}`, and is no event time there"
+    hint = f"materialize `{node.name}` as a topic"
+    if views:
+        hint += f", or compute it in `{views[0]}`"
+    at = ("event_time", "column")
+    yield declared.diagnostic("window-without-event-time", text, hint, at=at, column=said.column)
 
 
 _ENDS: Final[tuple[WindowPart, ...]] = ("time", "end", "start")

@@ -10,6 +10,7 @@ from typing import Final
 from penstock.errors import Diagnostic, Severity
 from penstock.graph.graph import Node
 from penstock.graph.model.changelog_mode import is_lookup_table
+from penstock.graph.model.state_settings import no_effect_on_view
 from penstock.project import stream_project as written
 from penstock.project.validation.declaration import Declaration
 from penstock.sql.parse.query import tables
@@ -17,8 +18,6 @@ from penstock.sql.parse.query import tables
 REALTIME: Final = "real-time mode"
 ASYNC_PROGRESS: Final = "asynchronous progress"
 _SHORTEST_MS: Final = 5_000
-_PLACE: Final = ("advanced", "spark", "trigger")
-_ASYNC_PLACE: Final = ("advanced", "spark", "async_progress")
 
 
 def realtime_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
@@ -74,26 +73,24 @@ def _realtime_reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> 
 
 def trigger_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
     """Diagnostics about a model's trigger."""
-    origin, path = declared.origin_of(*_PLACE), declared.label_of(*_PLACE)
+    at, severity, name = ("advanced", "spark", "trigger"), Severity.WARNING, node.name
     if reasons:
-        text = f"`{node.name}` cannot run in real-time mode: {'; '.join(reasons)}"
+        text = f"`{name}` cannot run in real-time mode: {'; '.join(reasons)}"
         hint = "remove `trigger` to run batches as fast as possible"
-        yield Diagnostic("realtime-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
+        yield declared.diagnostic("realtime-unsupported", text, hint, at=at, severity=severity, query=name)
     if _is_view(node) and declared.value.advanced.spark.trigger is not None:
-        text, hint = "a view has no query of its own", "set it on the models that read it"
-        yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "trigger"})
+        yield no_effect_on_view(declared, "trigger")
 
 
 def async_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
     """Diagnostics about asynchronous progress of a model."""
-    origin, path = declared.origin_of(*_ASYNC_PLACE), declared.label_of(*_ASYNC_PLACE)
+    at, severity, name = ("advanced", "spark", "async_progress"), Severity.WARNING, node.name
     if _is_view(node):
-        text, hint = "a view has no query of its own", "set it on the models that read it"
-        yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "async_progress"})
+        yield no_effect_on_view(declared, "async_progress")
     elif reasons:
-        text = f"`{node.name}` cannot use asynchronous progress: {'; '.join(reasons)}"
+        text = f"`{name}` cannot use asynchronous progress: {'; '.join(reasons)}"
         hint = "remove `async_progress`: progress is then committed after every batch"
-        yield Diagnostic("async-progress-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
+        yield declared.diagnostic("async-progress-unsupported", text, hint, at=at, severity=severity, query=name)
 
 
 def _query_nodes(node: Node, nodes: Mapping[str, Node]) -> Iterator[Node]:
