@@ -17,17 +17,11 @@ def exposure_rules(ruled: RuleContext) -> Iterator[Violation]:
         sla = value.sla
         slowest, lowest = rules.max_latency_p99_ms, rules.min_availability
         if sla and slowest is not None and sla.latency_p99_ms is not None and sla.latency_p99_ms > slowest:
-            text, actual, at = (
-                "the promised latency is too high",
-                f"{sla.latency_p99_ms:g} ms",
-                ("sla", "latency_p99_ms"),
-            )
+            text, actual = "the promised latency is too high", f"{sla.latency_p99_ms:g} ms"
+            at = ("sla", "latency_p99_ms")
             yield Violation("exposures.max_latency_p99_ms", exposure, f"<= {slowest:g} ms", actual, text, at=at)
         if sla and lowest is not None and sla.availability is not None and sla.availability < lowest:
-            text, actual, at = (
-                "the promised availability is too low",
-                f"{sla.availability:g} %",
-                ("sla", "availability"),
-            )
+            text, actual = "the promised availability is too low", f"{sla.availability:g} %"
+            at = ("sla", "availability")
             yield Violation("exposures.min_availability", exposure, f">= {lowest:g} %", actual, text, at=at)
         yield from missing_tags("exposures.required_tags", exposure, value.tags, rules.required_tags)

@@ -46,11 +46,7 @@ def _size_rules(ruled: RuleContext, model: Declaration[written.Model], node: Nod
         yield Violation("models.max_dependencies", model, expected, f"{len(node.inputs)}", text, hint)
     length = len(model.value.sql or "")
     if rules.max_sql_length is not None and length > rules.max_sql_length:
-        expected, text, hint = (
-            f"<= {rules.max_sql_length} characters",
-            "the SQL is too long",
-            "split it into several models",
-        )
+        expected, hint = f"<= {rules.max_sql_length} characters", "split it into several models"
         yield Violation("models.max_sql_length", model, expected, f"{length}", "the SQL is too long", hint, at=("sql",))
     allowed = rules.allowed_materializations
     if allowed and node.materialized not in allowed:
