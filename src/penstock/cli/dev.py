@@ -6,18 +6,13 @@ import typer
 import yaml
 
 from penstock.cli import output
-from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat
+from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat, command_group
 from penstock.dev import services
 from penstock.dev.variables import PIPELINE, PROJECT, variables
 from penstock.errors import ServiceError, did_you_mean
 from penstock.plan.deployed.place import HOME
 
-app = typer.Typer(
-    help="Real services on this machine, for trying things out.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = command_group("Real services on this machine, for trying things out.")
 Names = Annotated[
     list[str] | None,
     typer.Argument(

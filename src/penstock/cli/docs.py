@@ -5,16 +5,22 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.options import DirectoryOption, EnvOption, FormatOption, OutputFormat, PathArgument, VarOption, target
+from penstock.cli.options import (
+    DirectoryOption,
+    EnvOption,
+    FormatOption,
+    OutputFormat,
+    PathArgument,
+    VarOption,
+    command_group,
+    target,
+)
 from penstock.clients.extras import require
 from penstock.errors import ServiceError
 from penstock.manifest.compile import compile
 from penstock.workflow.stages import check
 
-app = typer.Typer(
-    help="The documentation of a project.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
-)
-
+app = command_group("The documentation of a project.")
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where to write. Default: `site` in the project.", show_default=False),

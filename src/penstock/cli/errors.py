@@ -7,21 +7,18 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from penstock.cli import options, output
-from penstock.cli.printable import escape_controls
 from penstock.cli.table import lines
-from penstock.cli.values import ValueReader
+from penstock.clients.clusters import Clusters
 from penstock.clients.dead_letters.model import DeadLetter, PendingDeadLetters
-from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
+from penstock.clients.kafka.avro_values import decode_avro, schema_number
+from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid, ServiceError
 from penstock.plan.deployed.state import record_replay_progress
 from penstock.workflow.dead_letters import mask_dead_letters, pending_dead_letters, waiting
 from penstock.workflow.packages import fetch_packages, packages_of
 from penstock.workflow.stages import CheckedProject, check, compile_project
 
-app = typer.Typer(
-    help="Dead letters, rows and records that could not be processed: list, show, replay or discard them.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+app = options.command_group(
+    "Dead letters, rows and records that could not be processed: list, show, replay or discard them."
 )
 NodeOption = Annotated[
     str | None, typer.Option("--node", metavar="NODE", help="Only dead letters of this source, model or sink.")
@@ -61,16 +58,11 @@ def list_(
     found = waiting(checked, node)
     reader = ValueReader(checked.clusters)
     if form is options.OutputFormat.JSON:
-        output.put_json_items(
-            reader.to_json(dead_letter) for dead_letter in mask_dead_letters(checked, islice(found, limit))
-        )
+        output.put_json_items(map(reader.to_json, mask_dead_letters(checked, islice(found, limit))))
         return
     shown = min(len(found), limit or _SHOWN)
-    rows = [
-        _row(number, dead_letter, reader)
-        for number, dead_letter in enumerate(mask_dead_letters(checked, islice(found, shown)), 1)
-    ]
-    for line in lines(rows, None):
+    numbered = enumerate(mask_dead_letters(checked, islice(found, shown)), 1)
+    for line in lines([_row(number, dead_letter, reader) for number, dead_letter in numbered], None):
         output.put(line)
     more = f" The first {shown:,} are shown; `--limit` shows more." if shown < len(found) else ""
     output.say(f"{len(found):,} dead letter{'s' if len(found) != 1 else ''}.{more}")
@@ -99,7 +91,7 @@ def show(
         return
     for name, value in dead_letter.items():
         shown = "" if value is None else value if isinstance(value, str) else output.exact_json(value)
-        output.put(f"{name:<10} {escape_controls(shown)}")
+        output.put(f"{name:<10} {output.escape_controls(shown)}")
 
 
 @app.command("replay")
@@ -201,6 +193,53 @@ def _replay_nodes(
             counts = {"records": delivered, "rows": done.written, "failed": done.failed, "left": left}
             result.append({"node": name, **counts, "superseded": done.superseded})
     return result
+
+
+class ValueReader:
+    """Decodes Avro values with the schemas of the registry. Asks once per schema."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        book = None if clusters.source is None else clusters.source.schemas
+        self._registry = None if book is None else book.registry
+        self._schemas: dict[int, str | None] = {}
+
+    def text(self, dead_letter: DeadLetter) -> str:
+        """The value as text."""
+        found = self.decode_value(dead_letter)
+        return str(dead_letter.about["value"] or "") if found is None else output.exact_json(found)
+
+    def to_json(self, dead_letter: DeadLetter) -> dict[str, Any]:
+        """The dead letter as JSON, with an Avro value decoded."""
+        found = self.decode_value(dead_letter)
+        return dead_letter.to_json() if found is None else {**dead_letter.to_json(), "decoded": found}
+
+    def decode_value(self, dead_letter: DeadLetter) -> Any:
+        """The decoded value of an Avro record; None if it is not Avro or cannot be decoded."""
+        number = None if dead_letter.value is None else schema_number(dead_letter.value)
+        schema = None if number is None else self._schema(number)
+        if schema is None or dead_letter.value is None:
+            return None
+        try:
+            return decode_avro(schema, dead_letter.value)
+        except ValueError:
+            return None
+
+    def _schema(self, number: int) -> str | None:
+        if number not in self._schemas:
+            self._schemas[number] = self._fetch_schema(number)
+        return self._schemas[number]
+
+    def _fetch_schema(self, number: int) -> str | None:
+        if self._registry is None:
+            return None
+        try:
+            found = self._registry.schema(number)
+        except (LookupError, ValueError):
+            return None
+        except ServiceError:
+            self._registry = None
+            return None
+        return found.text if found.kind == "AVRO" else None
 
 
 def _row(number: int, dead_letter: DeadLetter, reader: ValueReader) -> dict[str, Any]:

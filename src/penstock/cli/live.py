@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli import output
-from penstock.cli.printable import escape_controls, escape_lines
+from penstock.cli.output import escape_controls, escape_lines
 from penstock.cli.query_states import StateChanges, clock_time, state_text, summary_line
 
 if TYPE_CHECKING:

@@ -16,23 +16,9 @@ from penstock.errors import PenstockError, ServiceError
 
 BUG: Final = 70
 COMMANDS: Final = (
-    "init",
-    "validate",
-    "compile",
-    "lineage",
-    "docs",
-    "envs",
-    "plan",
-    "run",
-    "show",
-    "errors",
-    "state",
-    "status",
-    "stop",
-    "doctor",
-    "clean",
-    "dev",
-)
+    "init", "validate", "compile", "lineage", "docs", "envs", "plan", "run", "show", "errors", "state", "status",
+    "stop", "doctor", "clean", "dev",
+)  # fmt: skip
 
 
 class Commands(TyperGroup):

@@ -27,6 +27,11 @@ class OutputFormat(StrEnum):
 F = TypeVar("F", bound=StrEnum)
 
 
+def command_group(text: str) -> typer.Typer:
+    """A command that has only other commands."""
+    return typer.Typer(help=text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
 def remember_json(form: F) -> F:
     """Remember whether errors are reported as JSON."""
     output.json_mode = form == OutputFormat.JSON
@@ -42,8 +47,7 @@ PathArgument = Annotated[
     ),
 ]
 DirectoryOption = Annotated[
-    Path | None,
-    typer.Option("--project-dir", "-p", metavar="PATH", help="The same as PATH.", show_default=False),
+    Path | None, typer.Option("--project-dir", "-p", metavar="PATH", help="The same as PATH.", show_default=False)
 ]
 EnvOption = Annotated[
     str | None,

@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli import options, output
 from penstock.cli.readiness import connector_findings
-from penstock.errors import PlanRefused, ServiceError
+from penstock.errors import Diagnostic, PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary, to_json
 from penstock.workflow.stages import check, compile_project, plan_project
 
@@ -28,8 +28,7 @@ AdoptOption = Annotated[
     typer.Option("--adopt-state", help="Let the environment resume from the state of runs without an environment."),
 ]
 CarryOption = Annotated[
-    list[str] | None,
-    typer.Option("--carry", metavar="OLD=NEW", help="Keep the state of a renamed model; repeatable."),
+    list[str] | None, typer.Option("--carry", metavar="OLD=NEW", help="Keep the state of a renamed model; repeatable.")
 ]
 
 
@@ -38,6 +37,13 @@ def allowed_rebuilds(written: Sequence[str] | None, truncate: bool) -> Sequence[
     if truncate and not written:
         raise typer.BadParameter("--truncate needs --allow-rebuild, which names the queries that start over")
     return written or ()
+
+
+def destructive_refusal(text: str) -> PlanRefused:
+    """The refusal of what an environment forbids."""
+    return PlanRefused.from_refusals(
+        [Diagnostic("destructive-refused", text, hint="add --force to override this once")]
+    )
 
 
 def carried_names(written: Sequence[str] | None) -> tuple[tuple[str, str], ...]:

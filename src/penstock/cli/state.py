@@ -15,12 +15,7 @@ from penstock.workflow.stages import CheckedProject, check, compile_project, fin
 if TYPE_CHECKING:
     from penstock.runtime.checkpoint.state_stats import OperatorState, QueryState
 
-_SPARKS_OWN = {
-    "symmetricHashJoin": "JOIN",
-    "dedupe": "DISTINCT",
-    "dedupeWithinWatermark": "DISTINCT",
-}
-
+_SPARKS_OWN = {"symmetricHashJoin": "JOIN", "dedupe": "DISTINCT", "dedupeWithinWatermark": "DISTINCT"}
 _WINDOWS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import options, output
-from penstock.cli.printable import escape_controls
+from penstock.cli.output import escape_controls
 from penstock.cli.query_states import LIVE_STATES, state_text
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.lag import lag_of
