@@ -43,11 +43,11 @@ class EventTimeColumn:
     unordered: bool = False
 
     @staticmethod
-    def said(column: str, said: written.EventTime) -> EventTimeColumn:
-        """As an element declares it."""
-        mark = said.watermark
-        lateness, keeps = said.allowed_lateness_ms or 0, said.late == "dead_letter"
-        return EventTimeColumn(column, mark.delay_ms, said.max_future_ms, mark.idle_ms, lateness, keeps)
+    def declared(column: str, time: written.EventTime) -> EventTimeColumn:
+        """The column, with the settings that an element declares."""
+        mark = time.watermark
+        lateness, keeps = time.allowed_lateness_ms or 0, time.late == "dead_letter"
+        return EventTimeColumn(column, mark.delay_ms, time.max_future_ms, mark.idle_ms, lateness, keeps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,6 @@ class Node:
         return (self.event_time, *self.further_times) if self.event_time is not None else ()
 
     @property
-    def has_topic(self) -> bool:
-        return self.topic is not None
-
-    @property
     def label(self) -> str:
         """The text after the name in lineage: the materialization of a model, else the kind."""
         return self.materialized if self.kind == "model" and self.materialized else self.kind
@@ -175,9 +171,8 @@ class Graph:
 
     def upstream(self, node_id: str, depth: int | None = None) -> set[str]:
         """The node and everything upstream, at most `depth` steps away."""
-        return _reachable_nodes(
-            node_id, _group_pairs(self.nodes, ((target, origin) for origin, target in self.edges)), depth
-        )
+        reversed_edges = ((target, origin) for origin, target in self.edges)
+        return _reachable_nodes(node_id, _group_pairs(self.nodes, reversed_edges), depth)
 
     def downstream(self, node_id: str, depth: int | None = None) -> set[str]:
         """The node and everything downstream, at most `depth` steps away."""

@@ -41,11 +41,7 @@ def describe(graph: Graph, manifest: Manifest, notes: Sequence[Diagnostic], envi
 
 
 def _node(
-    node: Node,
-    columns: tuple[DagColumn, ...] | None,
-    graph: Graph,
-    manifest: Manifest,
-    notes: Sequence[Diagnostic],
+    node: Node, columns: tuple[DagColumn, ...] | None, graph: Graph, manifest: Manifest, notes: Sequence[Diagnostic]
 ) -> SiteNode:
     element = node.element
     tests = [test for test in graph.tests if test.node == node.id]
@@ -151,11 +147,9 @@ def _rules(node: Node, graph: Graph, notes: Sequence[Diagnostic]) -> Iterator[Si
     label = f"{node.kind}s.{node.name}"
     found = [n for n in notes if n.code in _STATUS and n.path == label]
     for note in found:
-        said = note.params
-        status = _STATUS[note.code]
-        yield SiteRule(
-            said["rule"], status, said["expected"], said["actual"], said.get("reason"), said.get("until")
-        )  # fmt: skip
+        said, status = note.params, _STATUS[note.code]
+        rule, expected, actual = said["rule"], said["expected"], said["actual"]
+        yield SiteRule(rule, status, expected, actual, said.get("reason"), said.get("until"))
     broken = {note.params["rule"] for note in found}
     if graph.rules is None:
         return

@@ -140,13 +140,13 @@ def output_times(
     if said is None:
         return [first, *passed[1:]], []
     if said.column is None:
-        return ([EventTimeColumn.said(time.column, said) for time in passed] or [None]), []
+        return ([EventTimeColumn.declared(time.column, said) for time in passed] or [None]), []
     names = [c.name for c in columns or ()]
     if columns is not None and said.column not in names:
         text, hint = f"the model has no output column `{said.column}`", did_you_mean(said.column, names)
         missing = declared.diagnostic("event-time-missing", text, hint, at=("event_time", "column"))
         return [first, *passed[1:]], [missing]
-    return [EventTimeColumn.said(said.column, said)], []
+    return [EventTimeColumn.declared(said.column, said)], []
 
 
 def _unchanged_times(

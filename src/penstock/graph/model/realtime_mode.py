@@ -40,7 +40,7 @@ def async_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tu
 def _system_obstacles(node: Node, *, kafka: bool) -> Iterator[str]:
     if not kafka:
         yield "its topics are directories, and only those of Kafka can be read and written so"
-    if isinstance(node.element, written.Model) and not node.has_topic and node.element.advanced.connector:
+    if isinstance(node.element, written.Model) and node.topic is None and node.element.advanced.connector:
         yield f"it writes with `{node.element.advanced.connector.type}`, not to a topic"
 
 

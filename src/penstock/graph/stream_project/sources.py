@@ -32,7 +32,7 @@ def source_node(
     key = match_spelling(source.key, columns)
     event_time = written_time = None
     if source.event_time is not None:
-        event_time = EventTimeColumn.said(source.event_time.column, source.event_time)
+        event_time = EventTimeColumn.declared(source.event_time.column, source.event_time)
         names, at = [c.name for c in columns or ()], ("event_time", "column")
         written_time = next((c.type for c in columns or () if c.name == event_time.column), None)
         columns = columns and tuple(_to_timestamp(c) if c.name == event_time.column else c for c in columns)

@@ -45,8 +45,7 @@ class Watermark(FrozenModel):
     """The watermark: how late rows may be."""
 
     strategy: Annotated[
-        Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"],
-        BeforeValidator(_refuse_custom),
+        Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"], BeforeValidator(_refuse_custom)
     ] = "bounded_out_of_orderness"
     """`monotonous` (or `monotonously_increasing`) means that rows arrive in order."""
     max_out_of_orderness_ms: Whole = Field(5000, ge=0, le=LONGEST_MS)
@@ -83,7 +82,7 @@ class AcceptedValues(FrozenModel):
 
 
 class Bounds(FrozenModel):
-    """The range of a numeric column."""
+    """The range of a number."""
 
     min: Number | None = None
     """The minimum."""
@@ -116,12 +115,13 @@ class ColumnCheck(FrozenModel):
     @classmethod
     def _from_name(cls, value: Any) -> Any:
         """A check without settings is written as its name."""
-        if isinstance(value, str):
-            return {value: {}}
-        plain = {"not_null", "unique"}
-        return (
-            {k: {} if v is None and k in plain else v for k, v in value.items()} if isinstance(value, dict) else value
-        )
+        match value:
+            case str():
+                return {value: {}}
+            case dict():
+                return {k: {} if v is None and k in ("not_null", "unique") else v for k, v in value.items()}
+            case _:
+                return value
 
     @model_validator(mode="after")
     def _one_check(self) -> Self:

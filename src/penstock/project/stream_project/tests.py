@@ -6,7 +6,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from penstock.config import Duration, FrozenModel, Names, Number, Whole, refuse_crossed_bounds
 from penstock.project.stream_project.failure import OnFailure
-from penstock.project.stream_project.parts import Name, Waiver
+from penstock.project.stream_project.parts import AcceptedValues, Bounds, Name, Waiver
 
 
 class NotNull(FrozenModel):
@@ -16,13 +16,11 @@ class NotNull(FrozenModel):
     """The columns."""
 
 
-class AcceptedValuesOf(FrozenModel):
+class AcceptedValuesOf(AcceptedValues):
     """A column has one of these values."""
 
     column: str
     """The column."""
-    values: tuple[Any, ...] = Field(min_length=1)
-    """The accepted values."""
 
 
 class AcceptedTypes(FrozenModel):
@@ -39,20 +37,11 @@ class AcceptedTypes(FrozenModel):
         return {"types": value} if is_short else value
 
 
-class RangeOf(FrozenModel):
+class RangeOf(Bounds):
     """A number lies between bounds."""
 
     column: str
     """The column."""
-    min: Number | None = None
-    """The minimum."""
-    max: Number | None = None
-    """The maximum."""
-
-    @model_validator(mode="after")
-    def _check_bounds(self) -> Self:
-        refuse_crossed_bounds(self, ("min", "max"))
-        return self
 
 
 class UniqueKey(FrozenModel):
@@ -108,22 +97,13 @@ class Throughput(FrozenModel):
         return self
 
 
-class Bucket(FrozenModel):
+class Bucket(Bounds):
     """A range of numbers, and the expected share of rows in it."""
 
-    min: Number | None = None
-    """The lower bound."""
-    max: Number | None = None
-    """The upper bound."""
     expected_ratio: Number = Field(ge=0, le=1)
     """The expected share of rows."""
     tolerance: Number = Field(0.0, ge=0, le=1)
     """The accepted deviation from that share."""
-
-    @model_validator(mode="after")
-    def _check_bounds(self) -> Self:
-        refuse_crossed_bounds(self, ("min", "max"))
-        return self
 
 
 class Distribution(FrozenModel):

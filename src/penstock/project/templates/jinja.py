@@ -16,6 +16,7 @@ from penstock.project.templates.markers import prepare_template, split_pieces
 from penstock.project.templates.template import (
     Piece,
     Reference,
+    ReferenceKind,
     RenderedSql,
     secret_problem,
     unset_problem,
@@ -39,10 +40,9 @@ class Sandbox(BudgetedEnvironment):
     ) -> None:
         super().__init__()
         self._variables, self._environ = variables, environ
-        self._called: list[tuple[str, str]] = []
-        given = {name: self.globals[name] for name in ("range", "dict", "namespace")}
+        self._called: list[tuple[ReferenceKind, str]] = []
         self.globals = {
-            **given,
+            **{name: self.globals[name] for name in ("range", "dict", "namespace")},
             "source": lambda *names: self._refer("source", names),
             "ref": lambda *names: self._refer("model", names),
             "var": self._var,
@@ -56,7 +56,7 @@ class Sandbox(BudgetedEnvironment):
 
     # What a template may ask for
 
-    def _refer(self, kind: str, names: tuple[Any, ...]) -> str:
+    def _refer(self, kind: ReferenceKind, names: tuple[Any, ...]) -> str:
         name, _ = _parse_name("source" if kind == "source" else "ref", names)
         self._called.append((kind, name))
         return quote_spark_identifier(f"{kind}.{name}")
@@ -96,8 +96,8 @@ class Sandbox(BudgetedEnvironment):
                 self._add_mistake(file, self._to_problem(error, file.text, 1))
                 continue
             for macro in tree.find_all(nodes.Macro):
-                taken = "is built in" if macro.name in self.globals else f"is in {owners.get(macro.name)}, too"
                 if macro.name in self.globals or macro.name in owners:
+                    taken = "is built in" if macro.name in self.globals else f"is in {owners[macro.name]}, too"
                     text, place = f"the macro `{macro.name}` {taken}", _line_start(file.text, macro.lineno)
                     self._add_mistake(file, Problem("duplicate-name", text, place, "give it another name"))
                 owners.setdefault(macro.name, file.file)
@@ -130,12 +130,7 @@ class Sandbox(BudgetedEnvironment):
             return RenderedSql("", problems=(self._to_problem(error, text, _failed_line(error.__traceback__, _MODEL)),))
         pieces = self._pieces(text, sql)
         found = RenderedSql(sql, pieces=pieces)
-        references = tuple(
-            Reference(
-                "source" if kind == "source" else "model", name, found.written(_reference_offset(sql, kind, name))
-            )
-            for kind, name in calls
-        )
+        references = tuple(Reference(kind, name, found.written(_offset_in(sql, kind, name))) for kind, name in calls)
         return RenderedSql(sql, references, tuple(missing), pieces)
 
     def _to_problem(self, error: Exception, text: str, line: int) -> Problem:
@@ -162,9 +157,8 @@ class Sandbox(BudgetedEnvironment):
         sql = self._template(text, _MODEL).render()
         self.check_length(len(sql))
         if not sql.isascii() and sql != sql.encode(errors="replace").decode():
-            raise TemplateRefused(
-                "template-refused", "the template produces half of a surrogate pair", "write the character itself"
-            )
+            text = "the template produces half of a surrogate pair"
+            raise TemplateRefused("template-refused", text, "write the character itself")
         return sql
 
     def _template(self, text: str, filename: str) -> Template:
@@ -227,7 +221,7 @@ def _default(call: str, named: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(named.values())
 
 
-def _reference_offset(sql: str, kind: str, name: str) -> int:
+def _offset_in(sql: str, kind: ReferenceKind, name: str) -> int:
     return max(0, sql.find(quote_spark_identifier(f"{kind}.{name}")))
 
 

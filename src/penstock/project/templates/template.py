@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from penstock.errors import Diagnostic, nearest
 from penstock.project.yaml.documents import TextFile
@@ -25,11 +25,14 @@ _CALL: Final = re.compile(r"""\{\{-?\s*(source|ref)\s*\(\s*(?:"([^"\\]*)"|'([^'\
 _SIMPLE: Final = re.compile(f"{MARK.pattern}|{REFERENCE.pattern}", re.DOTALL)
 
 
+ReferenceKind: TypeAlias = Literal["source", "model"]
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """A call in the text; `offset` counts characters of the text as written."""
 
-    kind: Literal["source", "model"]
+    kind: ReferenceKind
     name: str
     offset: int
 
@@ -126,7 +129,7 @@ def _fill_calls(text: str, environ: Environ) -> RenderedSql:
         put(text[position:start], position, True)
         position = mark.end()
         if call := _CALL.fullmatch(mark[0]):
-            kind: Literal["source", "model"] = "source" if call[1] == "source" else "model"
+            kind: ReferenceKind = "source" if call[1] == "source" else "model"
             reference = Reference(kind, call[2] if call[2] is not None else call[3], start)
             references.append(reference)
             put(quote_spark_identifier(reference.id), start, False)

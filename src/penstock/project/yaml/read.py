@@ -67,9 +67,8 @@ def parse_yaml(text: str, shown_as: str) -> tuple[Document | None, list[Diagnost
 
 
 def _too_deep(shown_as: str) -> Diagnostic:
-    return Diagnostic(
-        "yaml-syntax", "the file is nested too deeply", Origin(shown_as), hint="nest the values less deeply"
-    )
+    text, hint = "the file is nested too deeply", "nest the values less deeply"
+    return Diagnostic("yaml-syntax", text, Origin(shown_as), hint=hint)
 
 
 def _is_too_deep(text: str) -> bool:
@@ -102,13 +101,8 @@ class _Builder:
     def value(self, node: yaml.Node, path: tuple[PathStep, ...]) -> Any:
         self._built += 1
         if id(node) in self._open:
-            self._note(
-                "yaml-alias",
-                node,
-                path,
-                "an alias refers to a value that contains it",
-                "write the value instead of the alias",
-            )
+            text = "an alias refers to a value that contains it"
+            self._note("yaml-alias", node, path, text, "write the value instead of the alias")
             return None
         if self._built > MAX_VALUES:
             if self._built == MAX_VALUES + 1:
@@ -154,13 +148,8 @@ class _Builder:
                 self._note("yaml-boolean-key", key_node, (*path, key), text, f'write "{key}" with quotes')
                 continue
             if key_node.tag != f"{TAG}str":
-                self._note(
-                    "yaml-key-not-text",
-                    key_node,
-                    (*path, key),
-                    f"the key `{key}` is not text",
-                    "put it in quotes",
-                )
+                text = f"the key `{key}` is not text"
+                self._note("yaml-key-not-text", key_node, (*path, key), text, "put it in quotes")
             if key in mapping:
                 text = f"the key `{key}` is given here and in line {lines[key]}"
                 self._note("yaml-duplicate-key", key_node, (*path, key), text, "keep one of the two")
