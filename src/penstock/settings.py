@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from penstock.config import FlushInterval, FrozenModel, Names, SslMode, TextPattern
+from penstock.config import FlushInterval, FrozenModel, Names, SslMode, TextPattern, fold_case
 
 
 class PrintSinkSettings(FrozenModel):
@@ -24,10 +24,6 @@ class HttpSettings(FrozenModel):
     """The maximum number of concurrent requests of a worker."""
 
 
-def _to_lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
 def _to_upper(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
@@ -38,7 +34,7 @@ class KafkaSettings(FrozenModel):
     brokers: str = "localhost:9092"
     """The broker addresses, separated by commas."""
     security_protocol: Annotated[
-        Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"], BeforeValidator(_to_lower)
+        Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"], BeforeValidator(fold_case)
     ] = "plaintext"
     """`plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`."""
     sasl_mechanism: Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], BeforeValidator(_to_upper)] | None = (

@@ -18,7 +18,7 @@ from penstock.cli.options import (
 from penstock.clients.extras import require
 from penstock.errors import ServiceError
 from penstock.manifest.compile import compile
-from penstock.workflow.stages import check
+from penstock.workflow.stages import Target, check
 
 app = command_group("The documentation of a project.")
 OutputOption = Annotated[
@@ -37,7 +37,7 @@ def generate(
     form: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Write a site that describes the project. It opens from disk and needs no network."""
-    site = _generate_site(path, directory, env, var, folder)
+    site = _generate_site(target(path, directory, env, var), folder)
     if form is OutputFormat.JSON:
         output.put_json({"directory": str(site), "index": str(site / "index.html")})
     else:
@@ -57,7 +57,7 @@ def serve(
     """Write the site and serve it on this machine until Ctrl-C."""
     from penstock.site.serve import serve as bind
 
-    site = _generate_site(path, directory, env, var, folder)
+    site = _generate_site(target(path, directory, env, var), folder)
     try:
         server = bind(site, port)
     except OSError as error:
@@ -75,14 +75,12 @@ def serve(
         server.server_close()
 
 
-def _generate_site(
-    path: Path | None, directory: Path | None, env: str | None, var: list[str] | None, folder: Path | None
-) -> Path:
+def _generate_site(wanted: Target, folder: Path | None) -> Path:
     from penstock.site.describe import describe
     from penstock.site.write import write_site
 
     require("fast_sugiyama", extra="docs")
-    checked = check(target(path, directory, env, var), ignore_runtime=True, governed=False)
+    checked = check(wanted, ignore_runtime=True, governed=False)
     output.show_diagnostics(checked.notes)
     environment = checked.environment.name if checked.environment else None
     site = folder or checked.root / "site"

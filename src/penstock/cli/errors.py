@@ -13,7 +13,7 @@ from penstock.clients.dead_letters.model import DeadLetter, PendingDeadLetters
 from penstock.clients.kafka.avro_values import decode_avro, schema_number
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid, ServiceError
 from penstock.plan.deployed.state import record_replay_progress
-from penstock.workflow.dead_letters import mask_dead_letters, pending_dead_letters, waiting
+from penstock.workflow.dead_letters import find_dead_letters, mask_dead_letters
 from penstock.workflow.packages import fetch_packages, packages_of
 from penstock.workflow.stages import CheckedProject, check, compile_project
 
@@ -55,7 +55,7 @@ def list_(
 ) -> None:
     """List the pending dead letters: origin, rejecting node and reason."""
     checked = check(options.target(path, directory, env, config=config))
-    found = waiting(checked, node)
+    found = find_dead_letters(checked, node)
     reader = ValueReader(checked.clusters)
     if form is options.OutputFormat.JSON:
         output.put_json_items(map(reader.to_json, mask_dead_letters(checked, islice(found, limit))))
@@ -80,11 +80,11 @@ def show(
 ) -> None:
     """Show one dead letter in full."""
     checked = check(options.target(path, directory, env, config=config))
-    found = pending_dead_letters(checked, node, number)
+    found = find_dead_letters(checked, node)
     if number > len(found):
         text = f"there is no dead letter {number}: {len(found)} are pending"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
-    (shown_one,) = mask_dead_letters(checked, found[number - 1 : number])
+    (shown_one,) = mask_dead_letters(checked, islice(found, number - 1, number))
     dead_letter = ValueReader(checked.clusters).to_json(shown_one)
     if form is options.OutputFormat.JSON:
         output.put_json(dead_letter)
@@ -110,7 +110,7 @@ def replay(
     """
     checked = check(replace(options.target(path, directory, env, config=config), ask_read=True))
     with _hold_replay_lock(checked) as locks:
-        found = waiting(checked, node)
+        found = find_dead_letters(checked, node)
         result = _replay_nodes(checked, found, locks, overwrite=overwrite) if found else []
     whys = [f"{row['records']:,} of `{each['node']}`: {row['why']}" for each in result for row in each["left"]]
     if whys and not any(row["records"] for row in result):
@@ -147,7 +147,7 @@ def discard(
     checked = check(options.target(path, directory, env, config=config))
     count, store = 0, checked.marks
     with _hold_replay_lock(checked):
-        chosen = (dead_letter for dead_letter in waiting(checked, node) if code in (None, dead_letter.code))
+        chosen = (dead_letter for dead_letter in find_dead_letters(checked, node) if code in (None, dead_letter.code))
         while some := list(islice(chosen, _AT_ONCE)):
             record_replay_progress(store, checked.place, some)
             count += len(some)

@@ -22,16 +22,12 @@ if TYPE_CHECKING:
     from penstock.runtime.delivery.progress import QueryProgress
 
 STATES = {
-    "waiting": "dim",
+    **dict.fromkeys(("waiting", "not started"), "dim"),
+    **dict.fromkeys(("retrying", "stopping", "stopped"), "yellow"),
     "running": "cyan",
-    "retrying": "yellow",
-    "stopping": "yellow",
     "finished": "green",
-    "stopped": "yellow",
     "failed": "red",
-    "not started": "dim",
 }
-
 WIDE = 240
 """A file or a pipe takes lines of any length."""
 ASIDE = ("late", "rejected")
@@ -89,7 +85,7 @@ class LiveTable:
         if self._live:
             self._live.update(self._moving(), refresh=True)
         else:
-            self._tell(time.monotonic())
+            self._log_changes(time.monotonic())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -98,15 +94,15 @@ class LiveTable:
             self._live.update(self._table(), refresh=True)
             self._live.stop()
         elif not self._quiet:
-            self._tell(math.inf)
-            self._sum_up()
+            self._log_changes(math.inf)
+            self._print_summary()
 
     @property
     def is_moving(self) -> bool:
         """Whether the table is redrawn on a terminal."""
         return self._live is not None
 
-    def _sum_up(self) -> None:
+    def _print_summary(self) -> None:
         if output.log_format is None:
             self._console.print(self._table())
             return
@@ -114,14 +110,14 @@ class LiveTable:
             fields = {name: value for name, value in row.to_json().items() if name != "error"}
             output.say(summary_line(row), **fields)
 
-    def _tell(self, now: float) -> None:
+    def _log_changes(self, now: float) -> None:
         if self._quiet or (self._console.is_terminal and output.log_format is None):
             return
         rows = self._rows()
         for level, query, text in self._changes.lines(rows):
             output.say(f"{query}: {escape_lines(text)}", level=level, query=query)
-        if self._epochs and (told := self._epochs.next_line(rows, now)) is not None:
-            output.say(told)
+        if self._epochs and (line := self._epochs.next_line(rows, now)) is not None:
+            output.say(line)
 
     def _table(self) -> Table:
         return table(self._rows(), self._console.width)
@@ -165,10 +161,8 @@ def notes(rows: "Sequence[QueryProgress]") -> Iterator[Text]:
     """The errors of queries, each with its hint."""
     for row in rows:
         if row.error is not None and row.retry is not None:
-            tries = f"retry {row.retry.attempt:,} since {clock_time(row.retry.since)}"
-            yield Text.assemble(
-                (f"{row.query}: {tries}: ", "yellow"), escape_controls(row.error.message), _hint_of(row)
-            )
+            tries = f"{row.query}: retry {row.retry.attempt:,} since {clock_time(row.retry.since)}: "
+            yield Text.assemble((tries, "yellow"), escape_controls(row.error.message), _hint_of(row))
         elif row.error is not None and row.state == "failed":
             yield Text.assemble((f"{row.query}: failed: ", "red"), escape_controls(row.error.message), _hint_of(row))
 

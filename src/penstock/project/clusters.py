@@ -1,11 +1,10 @@
 """The Kafka clusters of pipelines, as the application's settings name them."""
 
-from pydantic import SecretStr
-
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.registry.client import Registry
 from penstock.clients.registry.schema_cache import SchemaCache
+from penstock.config import reveal_secret
 from penstock.settings import KafkaSettings, KafkaSourceSettings, Settings
 
 
@@ -26,7 +25,7 @@ def _kafka_cluster(said: KafkaSettings) -> Cluster:
         protocol=said.security_protocol,
         mechanism=said.sasl_mechanism,
         username=said.sasl_username,
-        password=_reveal_secret(said.sasl_password),
+        password=reveal_secret(said.sasl_password),
         ca=said.ssl_ca_location,
         certificate=said.ssl_certificate_location,
         key=said.ssl_key_location,
@@ -35,12 +34,8 @@ def _kafka_cluster(said: KafkaSettings) -> Cluster:
     registry = Registry(
         tuple(url.strip() for url in said.schema_registry_url.split(",")),
         said.schema_registry_username,
-        _reveal_secret(said.schema_registry_password),
+        reveal_secret(said.schema_registry_password),
         said_in=f"PENSTOCK__{side}__SCHEMA_REGISTRY_URL",
     )
     group = said.consumer_group_id if isinstance(said, KafkaSourceSettings) else None
     return Cluster(kafka, SchemaCache(registry), group)
-
-
-def _reveal_secret(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()

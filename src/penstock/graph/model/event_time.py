@@ -67,7 +67,7 @@ def _window_time(
     said = next((t for t in node.times if t.column.casefold() == time.name), None)
     if said is not None:
         return said
-    if _is_made_in_view(time, node):
+    if _is_made_in_view(node, time.name):
         return _view_time_problem(window, node)
     column = column_spelling(time.name, node.columns) or window.column
     if node.event_time is not None or _type_of(column, node.columns) not in TIME_TYPES:
@@ -83,9 +83,10 @@ def _assumed_time_warning(read: RenderedModel, window: Window, node: Node, colum
     return Diagnostic("event-time-assumed", text, origin, path, hint, Severity.WARNING, params)
 
 
-def _is_made_in_view(time: InputColumn, node: Node) -> bool:
+def _is_made_in_view(node: Node, column: str) -> bool:
     """Whether a column is computed in a view. It is never written, so Spark cannot use it as event time."""
-    found = [o for name, listed in node.column_origins.items() if name.casefold() == time.name for o in listed]
+    folded = column.casefold()
+    found = [o for name, listed in node.column_origins.items() if name.casefold() == folded for o in listed]
     return node.materialized == "virtual_topic" and [o.way for o in found] != ["same"]
 
 
@@ -210,10 +211,7 @@ def unused_lateness(
 
 def is_computed_time(node: Node, column: str) -> bool:
     """Whether a view computes a column, and it is not the end of a window."""
-    found = [o for name, listed in node.column_origins.items() if name.casefold() == column.casefold() for o in listed]
-    passed = [origin.way for origin in found] == ["same"]
-    query = node.query if node.materialized == "virtual_topic" and not passed else None
-    return query is not None and not needs_time(query.tree)
+    return _is_made_in_view(node, column) and node.query is not None and not needs_time(node.query.tree)
 
 
 def check_view_time(

@@ -12,11 +12,6 @@ Name = Annotated[str, Field(min_length=1), AfterValidator(check_name)]
 """The name of an element. Names become quoted identifiers, so any script and any word is allowed."""
 
 
-def fold_case(value: object) -> object:
-    """Convert a word to lower case."""
-    return value.lower() if isinstance(value, str) else value
-
-
 class Waiver(FrozenModel):
     """A permission to break a rule, with a reason and until a day."""
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, FrozenModel, Names, Number, OnError, Whole
-from penstock.project.stream_project.parts import ColumnSpec, EventTime, Name, Waiver, fold_case
+from penstock.config import Duration, FrozenModel, Names, Number, OnError, Whole, fold_case
+from penstock.project.stream_project.parts import ColumnSpec, EventTime, Name, Waiver
 
 
 class SchemaReference(FrozenModel):
