@@ -39,10 +39,10 @@ def up(
     """Start services. They keep running, on the same ports, when this command has ended."""
     home, chosen = _home(directory), _check_names(names)
 
-    def began(name: str) -> None:
+    def announce(name: str) -> None:
         output.say(f"Starting {name} …")
 
-    running = services.up(home, chosen, began, auto_create_topics=auto_create_topics)
+    running = services.up(home, chosen, announce, auto_create_topics=auto_create_topics)
     _show(services.report(running), form)
 
 

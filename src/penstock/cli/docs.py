@@ -4,23 +4,13 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import (
-    DirectoryOption,
-    EnvOption,
-    FormatOption,
-    OutputFormat,
-    PathArgument,
-    VarOption,
-    command_group,
-    target,
-)
+from penstock.cli import options, output
 from penstock.clients.extras import require
 from penstock.errors import ServiceError
 from penstock.manifest.compile import compile
 from penstock.workflow.stages import Target, check
 
-app = command_group("The documentation of a project.")
+app = options.command_group("The documentation of a project.")
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where to write. Default: `site` in the project.", show_default=False),
@@ -29,16 +19,16 @@ OutputOption = Annotated[
 
 @app.command("generate")
 def generate(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     folder: OutputOption = None,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Write a site that describes the project. It opens from disk and needs no network."""
-    site = _generate_site(target(path, directory, env, var), folder)
-    if form is OutputFormat.JSON:
+    site = _generate_site(options.target(path, directory, env, var), folder)
+    if form is options.OutputFormat.JSON:
         output.put_json({"directory": str(site), "index": str(site / "index.html")})
     else:
         output.put(f"Wrote {site}. Open {site / 'index.html'}.")
@@ -46,10 +36,10 @@ def generate(
 
 @app.command("serve")
 def serve(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     folder: OutputOption = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 chooses a free one.")] = 8080,
     browse: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
@@ -57,7 +47,7 @@ def serve(
     """Write the site and serve it on this machine until Ctrl-C."""
     from penstock.site.serve import serve as bind
 
-    site = _generate_site(target(path, directory, env, var), folder)
+    site = _generate_site(options.target(path, directory, env, var), folder)
     try:
         server = bind(site, port)
     except OSError as error:

@@ -66,7 +66,7 @@ def show_environment(
     assert document is not None
     environ = load_environ(folder, name, os.environ)
     value, _ = resolve_variables(document.value.get("runtime") or {}, environ)
-    known_secrets = {v for k, v in environ.items() if is_secret(k, environ) and len(v) >= _TELLING}
+    known_secrets = {v for k, v in environ.items() if is_secret(k, environ) and len(v) >= _SHORTEST_MASKED}
     report = {
         "environment": name,
         "description": environment.description,
@@ -80,7 +80,7 @@ def show_environment(
         output.put(yaml.safe_dump(report, sort_keys=False, allow_unicode=True).rstrip())
 
 
-_TELLING = 4
+_SHORTEST_MASKED = 4
 """The minimum length of a secret that is masked inside other texts."""
 
 

@@ -30,8 +30,8 @@ STATES = {
 }
 WIDE = 240
 """A file or a pipe takes lines of any length."""
-ASIDE = ("late", "rejected")
-SPARE = ("batches", "batch ms", "rows/s")
+COUNTS = ("late", "rejected")
+DROPPED_WHEN_NARROW = ("batches", "batch ms", "rows/s")
 """Columns that are dropped on a narrow terminal, in this order."""
 
 
@@ -132,7 +132,7 @@ def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
     columns: dict[str, list[str]] = {
         "rows in": [f"{row.rows_in:,}" for row in rows],
         "rows out": [f"{row.rows_out:,}" for row in rows],
-        **{word: [f"{getattr(row, word):,}" for row in rows] for word in ASIDE if any(getattr(r, word) for r in rows)},
+        **{word: [f"{getattr(row, word):,}" for row in rows] for word in COUNTS if any(getattr(r, word) for r in rows)},
         "rows/s": [f"{row.rows_per_second:,.0f}" for row in rows],
         "batch ms": [f"{row.batch_ms:,}" for row in rows],
         "batches": [f"{row.batches:,}" for row in rows],
@@ -141,7 +141,7 @@ def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
         "query": [row.query for row in rows],
         "state": [state_text(row.to_json()) for row in rows],
     }
-    for least in SPARE:
+    for least in DROPPED_WHEN_NARROW:
         if _needed_width({**fixed, **columns}) <= width:
             break
         del columns[least]

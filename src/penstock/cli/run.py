@@ -8,16 +8,7 @@ import typer
 
 from penstock.cli import options, output
 from penstock.cli.class_training import begin_training
-from penstock.cli.plan import (
-    AdoptOption,
-    CarryOption,
-    RebuildOption,
-    SelectOption,
-    TruncateOption,
-    allowed_rebuilds,
-    carried_names,
-    destructive_refusal,
-)
+from penstock.cli.plan import destructive_refusal
 from penstock.cli.stopping import Signals, announce_stop
 from penstock.errors import Diagnostic, PlanRefused
 from penstock.plan.explain import explain, summary
@@ -38,11 +29,11 @@ def command(
     env: options.EnvOption = None,
     var: options.VarOption = None,
     once: Annotated[bool, typer.Option("--once", help="Process the available rows, then end.")] = False,
-    select: SelectOption = None,
-    allow_rebuild: RebuildOption = None,
-    truncate: TruncateOption = False,
-    adopt_state: AdoptOption = False,
-    carry: CarryOption = None,
+    select: options.SelectOption = None,
+    allow_rebuild: options.RebuildOption = None,
+    truncate: options.TruncateOption = False,
+    adopt_state: options.AdoptOption = False,
+    carry: options.CarryOption = None,
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Do not ask for a confirmation in a protected environment.")
     ] = False,
@@ -55,8 +46,8 @@ def command(
     output.begin_log(os.environ.get("PENSTOCK__LOG_FORMAT"))
     checked = check(replace(options.target(path, directory, env, var, config=config), ask_read=True))
     output.begin_log(checked.settings.log_format)
-    checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
-    allowed = allowed_rebuilds(allow_rebuild, truncate)
+    checked = replace(checked, adopts_state=adopt_state, carries=options.parse_carried_names(carry))
+    allowed = options.allowed_rebuilds(allow_rebuild, truncate)
     plan = plan_project(
         checked, compile_project(checked), select=select or (), allow_rebuild=allowed, truncate=truncate, once=once
     )

@@ -13,7 +13,7 @@ from penstock.plan.deployed.state import read_run_record
 from penstock.workflow.stages import check
 
 SPARE_SECS: Final = 5
-SAID: Final = {"given up": "; a batch was cancelled, and the next start replays it", "failed": ", which had failed"}
+ENDS: Final = {"given up": "; a batch was cancelled, and the next start replays it", "failed": ", which had failed"}
 """Text for each abnormal end of a run."""
 
 
@@ -58,4 +58,4 @@ def command(
         killed = f"Ended process {pid}, the Spark process of a run that was killed"
         output.put(f"{killed}; the next start replays its last batch.")
     else:
-        output.put(f"Stopped process {pid}{SAID.get(ended or '', '')}.")
+        output.put(f"Stopped process {pid}{ENDS.get(ended or '', '')}.")

@@ -65,9 +65,9 @@ def settings_file(named: Path | None, *folders: Path) -> Path | None:
 def read_settings(file: Path | None, environ: Environ, shown_as: str) -> tuple[Settings, list[Diagnostic]]:
     """The settings, and diagnostics about wrong settings and settings without effect."""
     document, diagnostics = _read_file(file, shown_as) if file is not None else (None, [])
-    told = document.value if document is not None and not diagnostics else {}
+    values = document.value if document is not None and not diagnostics else {}
     try:
-        settings = settings_from(environ, told)
+        settings = settings_from(environ, values)
     except ProjectInvalid as invalid:
         return Settings(), [_prefix_message(d) for d in (*diagnostics, *invalid.diagnostics)]
     return settings, [*map(_prefix_message, diagnostics), *_ineffective_settings(settings, document)]

@@ -12,7 +12,7 @@ from penstock.connectors import registry
 from penstock.connectors.contract import Connector, Sink, Source
 from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
 from penstock.project.load import Documents
-from penstock.project.pipeline import Pipeline
+from penstock.project.project import Pipeline
 from penstock.project.validation.declaration import Declaration
 from penstock.project.validation.forms import Form
 from penstock.project.validation.reader import DocumentReader

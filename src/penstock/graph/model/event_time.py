@@ -32,7 +32,7 @@ def window_times(
     problems: list[Problem] = []
     notes: list[Diagnostic] = []
     if any(_is_absent(time, node.columns) for node in inputs.values() for time in node.times):
-        return {}, [], []  # told of the input
+        return {}, [], []  # reported for the input
     declared = {time.column.casefold() for node in inputs.values() for time in node.times}
     for window, time in zip(found.windows, found.times, strict=True):
         node = inputs.get(time.input) if time else None

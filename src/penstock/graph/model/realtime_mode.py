@@ -20,12 +20,24 @@ ASYNC_PROGRESS: Final = "asynchronous progress"
 _SHORTEST_MS: Final = 5_000
 
 
-def realtime_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
+def realtime_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
     """Every reason why the query of a model cannot run in real-time mode. `kafka` says whether topics are in Kafka.
 
     Views that the query reads are part of it.
     """
-    return tuple(_realtime_reasons(node, nodes, kafka=kafka))
+    yield from _system_obstacles(node, kafka=kafka)
+    if isinstance(node.element, written.Model):
+        interval = node.element.advanced.spark.checkpoint_interval_ms
+        if interval is not None and interval < _SHORTEST_MS:
+            yield f"`checkpoint_interval_ms` is {interval}, and must be at least {_SHORTEST_MS}"
+    within = list(_query_nodes(node, nodes))
+    yield from _state_obstacles(within)
+    yield from _lookup_obstacles(within, nodes)
+    if any(part.asks for part in within):
+        yield "it calls a machine-learning model, which runs in Python"
+    reads = Counter(name for part in within for name in _read_names(part) if not _is_view(nodes.get(name)))
+    for name in (name for name, count in reads.items() if count > 1):
+        yield f"it reads `{name.partition('.')[2]}` more than once"
 
 
 def async_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
@@ -53,22 +65,6 @@ def _lookup_obstacles(within: Iterable[Node], nodes: Mapping[str, Node]) -> Iter
     for name in dict.fromkeys(name for part in within for name in _read_names(part)):
         if (read := nodes.get(name)) is not None and is_lookup_table(read):
             yield f"it looks rows up in `{read.name}`, which is loaded before each batch"
-
-
-def _realtime_reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
-    yield from _system_obstacles(node, kafka=kafka)
-    if isinstance(node.element, written.Model):
-        interval = node.element.advanced.spark.checkpoint_interval_ms
-        if interval is not None and interval < _SHORTEST_MS:
-            yield f"`checkpoint_interval_ms` is {interval}, and must be at least {_SHORTEST_MS}"
-    within = list(_query_nodes(node, nodes))
-    yield from _state_obstacles(within)
-    yield from _lookup_obstacles(within, nodes)
-    if any(part.asks for part in within):
-        yield "it calls a machine-learning model, which runs in Python"
-    reads = Counter(name for part in within for name in _read_names(part) if not _is_view(nodes.get(name)))
-    for name in (name for name, count in reads.items() if count > 1):
-        yield f"it reads `{name.partition('.')[2]}` more than once"
 
 
 def trigger_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:

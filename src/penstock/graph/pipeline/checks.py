@@ -11,7 +11,7 @@ from penstock.connectors.file import FileSource
 from penstock.connectors.file_sink import FileSink
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.graph import Graph, Node
-from penstock.project.pipeline import Pipeline
+from penstock.project.project import Pipeline
 from penstock.project.validation.declaration import Declaration
 
 
@@ -64,10 +64,10 @@ def name_affected_sinks(found: Iterable[Diagnostic], graph: Graph) -> Iterator[D
 def _undecided_keys(graph: Graph) -> frozenset[str]:
     """The nodes without a key that may get one when their systems are asked."""
     found: set[str] = set()
-    for node in graph.nodes.values():  # whatever reads stands behind what it reads
+    for node in graph.nodes.values():  # nodes come after their inputs
         element = node.element.live if isinstance(node.element, Source) else None
-        untold = element is not None and element.capabilities.finds_key and node.columns is None
-        if not node.key and (untold or found.intersection(node.inputs)):
+        may_find_key = element is not None and element.capabilities.finds_key and node.columns is None
+        if not node.key and (may_find_key or found.intersection(node.inputs)):
             found.add(node.id)
     return frozenset(found)
 
@@ -147,5 +147,5 @@ def _missing_node_key(node: Node, declared: Declaration[Any], *, enforced: bool,
         text += "" if enforced else ", so rows are only appended: a log of changes"
         hint = "add `primary_key: …` to it, or to what it reads"
     else:
-        return  # what it reads is not there, which is said already
+        return  # its input is unknown, which another diagnostic reports
     yield declared.diagnostic("primary-key-unknown", text, hint, severity=severity)

@@ -12,7 +12,7 @@ from penstock.graph.graph import Graph, Node
 from penstock.graph.pipeline.checks import check_pipeline, find_orphans, name_affected_sinks
 from penstock.graph.pipeline.node_checks import ineffective_fields, missing_columns, name_clashes, phase_mismatches
 from penstock.graph.topological_order import sort_topologically
-from penstock.project.pipeline import Pipeline
+from penstock.project.project import Pipeline
 from penstock.project.validation.declaration import Declaration
 from penstock.project.yaml.variables import find_references
 from penstock.row_columns import OP

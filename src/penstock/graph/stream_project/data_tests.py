@@ -168,25 +168,24 @@ def _check_columns(declared: Declaration[written.DataTest], node: Node) -> Itera
     source = node.element if isinstance(node.element, written.Source) else None
     untyped = {c.name.casefold() for c in source.columns if c.type is None} if source and not source.has_schema else ()
     for position, assertion in enumerate(declared.value.assertions):
-        origin = declared.origin_of("assertions", position, assertion.kind)
-        path = f"{declared.label}.assertions.{position}.{assertion.kind}"
+        at = ("assertions", position, assertion.kind)
         for name in assertion_columns(assertion):
             if name.casefold() not in present:
                 text = f"`{declared.value.model}` has no column `{name}`"
                 hint = did_you_mean(name, [c.name for c in columns], otherwise="columns")
-                yield Diagnostic("contract-broken", text, origin, path, hint, params={"column": name})
+                yield declared.diagnostic("contract-broken", text, hint, at=at, column=name)
         if assertion.accepted_types is not None:
             for name, wanted in assertion.accepted_types.types.items():
                 if not _is_type(wanted):
                     hint = did_you_mean(wanted, (*_KINDS, *TYPE_NAMES), otherwise="types")
-                    yield Diagnostic("unknown-column-type", f"`{wanted}` is not a type", origin, path, hint)
+                    yield declared.diagnostic("unknown-column-type", f"`{wanted}` is not a type", hint, at=at)
                     continue
                 found = present.get(name.casefold())
                 if name.casefold() in untyped or found is None or found.type is None:
                     continue
                 if not _is_kind(found.type, wanted):
                     text = f"`{name}` is {found.type}, and the test expects `{wanted}`"
-                    yield Diagnostic("contract-broken", text, origin, path, params={"column": name})
+                    yield declared.diagnostic("contract-broken", text, at=at, column=name)
 
 
 def assertion_columns(assertion: written.Assertion) -> Iterator[str]:

@@ -8,20 +8,13 @@ from penstock.errors import Diagnostic, Severity, did_you_mean, has_errors
 from penstock.graph.analysis import known_ids, match_spelling, missing_key, to_diagnostics, unknown_reference
 from penstock.graph.analysis_cache import AnalysisCache
 from penstock.graph.graph import EventTimeColumn, Node
+from penstock.graph.model import realtime_mode
 from penstock.graph.model.avro_schema import schema_notes
 from penstock.graph.model.changelog_mode import find_change_key, masked_keys, node_flow, unbounded_state
 from penstock.graph.model.event_time import check_view_time, output_times, window_times
 from penstock.graph.model.masks import classify_outputs, resolve_masks
 from penstock.graph.model.materialization import choose_materialization, foreign_connector, placement_notes
 from penstock.graph.model.ml_models import answer_types, invalid_calls, output_notes, unavailable_calls
-from penstock.graph.model.realtime_mode import (
-    ASYNC_PROGRESS,
-    REALTIME,
-    async_notes,
-    async_obstacles,
-    realtime_obstacles,
-    trigger_notes,
-)
 from penstock.graph.model.rendered import RenderedModel
 from penstock.graph.model.state_settings import state_notes
 from penstock.graph.model.topics import check_topic_name, topic_settings
@@ -171,12 +164,14 @@ def _check_trigger(
 ) -> tuple[Node, list[Diagnostic]]:
     """Mark the node as not runnable if its query does not qualify for its trigger."""
     job = declared.value.advanced.spark
-    slow = realtime_obstacles(node, nodes, kafka=kafka) if job.trigger == "realtime" else ()
-    bound = async_obstacles(node, nodes, kafka=kafka) if job.async_progress else ()
-    hindrances = [name for name, reasons in ((REALTIME, slow), (ASYNC_PROGRESS, bound)) if reasons]
+    slow = tuple(realtime_mode.realtime_obstacles(node, nodes, kafka=kafka)) if job.trigger == "realtime" else ()
+    bound = realtime_mode.async_obstacles(node, nodes, kafka=kafka) if job.async_progress else ()
+    hindrances = [
+        name for name, reasons in ((realtime_mode.REALTIME, slow), (realtime_mode.ASYNC_PROGRESS, bound)) if reasons
+    ]
     node = replace(node, hindrances=(*node.hindrances, *hindrances)) if hindrances else node
-    notes = trigger_notes(declared, node, slow) if job.trigger is not None else ()
-    return node, [*notes, *(async_notes(declared, node, bound) if job.async_progress else ())]
+    notes = realtime_mode.trigger_notes(declared, node, slow) if job.trigger is not None else ()
+    return node, [*notes, *(realtime_mode.async_notes(declared, node, bound) if job.async_progress else ())]
 
 
 def _node_diagnostics(declared: Declaration[written.Model], node: Node, found: QueryAnalysis) -> Iterator[Diagnostic]:

@@ -97,19 +97,19 @@ class BudgetedEnvironment(SandboxedEnvironment):
             self._spend()
             yield item
 
-    def joined(self, *parts: Any) -> str:
-        self.searched(list(parts))
+    def concatenate(self, *parts: Any) -> str:
+        self.charge_for(list(parts))
         made = "".join(map(str, parts))
-        self.searched(made)
+        self.charge_for(made)
         return str(self._check_size(made))
 
-    def searched(self, value: Any) -> Any:
+    def charge_for(self, value: Any) -> Any:
         """Charge for a value that is copied or searched as a whole."""
         if isinstance(value, str | list | tuple | dict | range):
             self._spend(1 + len(value) // _AT_ONCE)
         return value
 
-    def bundled(self, bundle: Any) -> Any:
+    def check_collection(self, bundle: Any) -> Any:
         """Check a collection that a template creates, with the length of everything in it."""
         inside = [*bundle.keys(), *bundle.values()] if isinstance(bundle, dict) else list(bundle)
         length = sum(self._length(item) for item in inside)
@@ -129,7 +129,7 @@ class BudgetedEnvironment(SandboxedEnvironment):
             __self.check_length(owner.count(str(args[0])) * len(str(args[1])))
         if isinstance(owner, str) and name == "join" and args:
             return __self._join(args[0], owner)
-        __self.searched(owner)
+        __self.charge_for(owner)
         result = __self._check_size(super().call(__context, __obj, *args, **kwargs))
         __self._check_size(owner)  # a list may have grown
         return result
@@ -149,8 +149,8 @@ class BudgetedEnvironment(SandboxedEnvironment):
                 raise TemplateRefused("template-refused", text, "concatenate with ~")
             case _:
                 pass
-        result = self.searched(super().call_binop(context, operator, left, right))
-        return self.bundled(result) if isinstance(result, list | tuple) else self._check_size(result)
+        result = self.charge_for(super().call_binop(context, operator, left, right))
+        return self.check_collection(result) if isinstance(result, list | tuple) else self._check_size(result)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """Refuse `format`, which can produce a text of any width."""
@@ -181,7 +181,7 @@ class BudgetedEnvironment(SandboxedEnvironment):
 
         def given(value: Any) -> Any:
             if isinstance(value, str) or name in self.tests:
-                return self.searched(value)
+                return self.charge_for(value)
             if isinstance(value, list | tuple | dict | range) and name not in _QUICK_FILTERS:
                 self._spend(len(value))
             return self.each(value) if isinstance(value, Iterator) else value
@@ -230,14 +230,14 @@ def _meter_node(node: nodes.Node) -> nodes.Node:
     """The node, wrapped in a call of the sandbox if it builds texts or collections."""
     match node:
         case nodes.Concat():
-            return _environment_call("joined", node.nodes, node)
+            return _environment_call("concatenate", node.nodes, node)
         case nodes.List() | nodes.Dict() | nodes.Tuple(ctx="load"):
-            return _environment_call("bundled", [node], node)
+            return _environment_call("check_collection", [node], node)
         case nodes.Operand() if node.op in ("in", "notin"):
-            node.expr = cast(nodes.Expr, _environment_call("searched", [node.expr], node.expr))
+            node.expr = cast(nodes.Expr, _environment_call("charge_for", [node.expr], node.expr))
             return node
         case nodes.Getitem() if isinstance(node.arg, nodes.Slice):
-            node.node = cast(nodes.Expr, _environment_call("searched", [node.node], node))
+            node.node = cast(nodes.Expr, _environment_call("charge_for", [node.node], node))
             return node
         case _:
             return node

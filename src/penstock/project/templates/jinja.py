@@ -183,7 +183,7 @@ def parse_config_call(text: str) -> tuple[dict[str, Any], list[str]]:
     try:
         tree = SandboxedEnvironment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]).parse(text)
     except TemplateSyntaxError:
-        return {}, []  # rendering says so
+        return {}, []  # rendering reports it
     calls = [c for c in tree.find_all(nodes.Call) if isinstance(c.node, nodes.Name) and c.node.name == "config"]
     found: dict[str, Any] = {}
     computed: list[str] = []

@@ -21,13 +21,13 @@ def prepare_template(text: str, environ: Environ, missing: list[Problem], *, mar
     """The template with `${NAME}` resolved and, if wanted, with a marker before each literal part."""
     parts: list[str] = []
 
-    def literal(start: int, end: int) -> None:
+    def add_literal(start: int, end: int) -> None:
         part = text[start:end]
         lead = len(part) - len(part.lstrip())
         marker = f"{_OPEN}{start + lead}:{len(part) - lead}{_CLOSE}" if marked and part.strip() else ""
         parts.append(part[:lead] + marker + part[lead:])
 
-    def filled(found: re.Match[str]) -> str:
+    def resolve(found: re.Match[str]) -> str:
         missing.extend(
             secret_problem(n, found.start()) for n, _, _ in find_references(found[0]) if is_secret(n, environ)
         )
@@ -35,22 +35,22 @@ def prepare_template(text: str, environ: Environ, missing: list[Problem], *, mar
             found[0], environ, lambda name: missing.append(unset_problem(name, environ, found.start()))
         )
 
-    def data(start: int, end: int) -> None:
+    def add_text(start: int, end: int) -> None:
         position = start
         for found in REFERENCE.finditer(text, start, end):
-            literal(position, found.start())
-            parts.append(filled(found) if raw else f"{{% raw %}}{filled(found)}{{% endraw %}}")
+            add_literal(position, found.start())
+            parts.append(resolve(found) if raw else f"{{% raw %}}{resolve(found)}{{% endraw %}}")
             position = found.end()
-        literal(position, end)
+        add_literal(position, end)
 
     position, raw = 0, False
     for mark in MARK.finditer(text):
-        data(position, mark.start())
+        add_text(position, mark.start())
         parts.append(mark[0])
         position = mark.end()
         if word := _RAW.match(mark[0]):
             raw = word[1] == "raw"
-    data(position, len(text))
+    add_text(position, len(text))
     return "".join(parts)
 
 

@@ -85,7 +85,7 @@ def _is_too_deep(text: str) -> bool:
             if depth > MAX_DEPTH:
                 return True
     except yaml.YAMLError:
-        return False  # composing says what is wrong
+        return False  # composing reports the error
     return False
 
 
