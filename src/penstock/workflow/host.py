@@ -191,16 +191,11 @@ class ProgressRecord:
     """Records the progress of a run for `status` once a second, and checks that the run still holds its lock."""
 
     def __init__(
-        self,
-        board: "ProgressBoard",
-        store: StateStore,
-        check_held: Callable[[], None],
-        place: ProjectPlace,
-        revision: str,
+        self, board: "ProgressBoard", store: StateStore, check: Callable[[], None], place: ProjectPlace, revision: str
     ) -> None:
         self._board = board
         self._store = store
-        self._check_held = check_held
+        self._check_lock = check
         self._place = place
         self._about: dict[str, Any] = {"pid": os.getpid(), "started_at": time.time(), "revision": revision}
         self._due = 0.0

@@ -69,12 +69,12 @@ def placement_notes(
         notes.append(Diagnostic("missing-field", text, declared.origin, path, hint, params=params))
     if materialized != "sink" and connector is not None:
         text = f"a model that is materialized as `{materialized}` has no connector"
-        hint, at = "write `materialized: sink`, or leave it out", ("advanced", "connector")
-        notes.append(declared.diagnostic("invalid-value", text, hint, at=at))
+        hint = "write `materialized: sink`, or leave it out"
+        notes.append(declared.diagnostic("invalid-value", text, hint, at=("advanced", "connector")))
     if connector is not None and (near := _nearest_sink(connector.type)) is not None:
         text, hint = f"Penstock has no sink `{connector.type}`, so Kafka Connect runs it", f"did you mean `{near}`?"
-        at, kind = ("advanced", "connector", "type"), connector.type
-        notes.append(declared.diagnostic("unknown-type", text, hint, at=at, severity=Severity.WARNING, value=kind))
+        place, kind = ("advanced", "connector", "type"), connector.type
+        notes.append(declared.diagnostic("unknown-type", text, hint, at=place, severity=Severity.WARNING, value=kind))
     if materialized == "virtual_topic" and not gateway:
         text = "without a gateway this is a view inside the queries that read it"
         hint = "configure `runtime.conduktor.gateway` if others are to read it"

@@ -31,8 +31,8 @@ def _declared_columns(
         if rules.require_classification and level is None:
             text = f"the column `{column.name}` is not classified"
             rule, expected = "security.require_classification", ", ".join(rules.allowed_classifications or LEVELS)
-            hint, at = "add `classification: …`", ("columns", position, "name")
-            yield Violation(rule, element, expected, "nothing", text, hint, at)
+            hint, field = "add `classification: …`", ("columns", position, "name")
+            yield Violation(rule, element, expected, "nothing", text, hint, field)
     for name, level in node.classification.items():
         if rules.allowed_classifications and level not in rules.allowed_classifications:
             text = f"the column `{name}` is classified as `{level}`"

@@ -27,7 +27,8 @@ def apply_waivers(violations: list[Violation], ruled: RuleContext, today: date) 
             yield _waived_diagnostic(violation, waiver)
         else:
             yield violation.diagnostic()
-    for element in (*project.sources, *project.models, *project.tests, *project.exposures):
+    elements: list[Declaration[Any]] = [*project.sources, *project.models, *project.tests, *project.exposures]
+    for element in elements:
         for place, waiver in enumerate(element.value.waivers):
             if waiver.rule in WARNINGS:
                 continue
