@@ -77,7 +77,7 @@ class AcceptedValues(FrozenModel):
 
 
 class Bounds(FrozenModel):
-    """The range of a number."""
+    """The range of a numeric column."""
 
     min: Number | None = None
     """The minimum."""

@@ -6,7 +6,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from penstock.config import Duration, FrozenModel, Names, Number, Whole, refuse_crossed_bounds
 from penstock.project.stream_project.failure import OnFailure
-from penstock.project.stream_project.parts import AcceptedValues, Bounds, Name, Waiver
+from penstock.project.stream_project.parts import Bounds, Name, Waiver
 
 
 class NotNull(FrozenModel):
@@ -16,11 +16,13 @@ class NotNull(FrozenModel):
     """The columns."""
 
 
-class AcceptedValuesOf(AcceptedValues):
+class AcceptedValuesOf(FrozenModel):
     """A column has one of these values."""
 
     column: str
     """The column."""
+    values: tuple[Any, ...] = Field(min_length=1)
+    """The accepted values."""
 
 
 class AcceptedTypes(FrozenModel):
@@ -37,11 +39,20 @@ class AcceptedTypes(FrozenModel):
         return {"types": value} if is_short else value
 
 
-class RangeOf(Bounds):
+class RangeOf(FrozenModel):
     """A number lies between bounds."""
 
     column: str
     """The column."""
+    min: Number | None = None
+    """The minimum."""
+    max: Number | None = None
+    """The maximum."""
+
+    @model_validator(mode="after")
+    def _check_bounds(self) -> Self:
+        refuse_crossed_bounds(self, ("min", "max"))
+        return self
 
 
 class UniqueKey(FrozenModel):
