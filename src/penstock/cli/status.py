@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli import options, output
 from penstock.cli.output import escape_controls
-from penstock.cli.query_states import LIVE_STATES, state_text
+from penstock.cli.query_states import LIVE_STATES, counts_text, state_text
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.lag import lag_of
 from penstock.manifest.model import QuerySpec
@@ -59,11 +59,9 @@ def command(
     width = max((len(q["query"]) for q in queries), default=0)
     state_width = max((9, *(len(state_text(q)) for q in queries)))
     for query in queries:
-        batches = f"{query['batches']:,} batch{'' if query['batches'] == 1 else 'es'}"
-        aside = "".join(f", {query[word]:,} {word}" for word in ("late", "rejected") if query.get(word))
-        numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out{aside}, {batches}"
         phase = f", phase {query['phase']}" if query.get("phase") else ""
-        output.put(f"  {query['query']:<{width}}  {state_text(query):<{state_width}} {numbers}{phase}{_since(query)}")
+        counts = f"{counts_text(query)}{phase}{_since(query)}"
+        output.put(f"  {query['query']:<{width}}  {state_text(query):<{state_width}} {counts}")
         for line in _describe_trouble(query):
             output.put(f"  {'':<{width}}  {line}")
         for partition in query.get("lag", ()):

@@ -41,8 +41,7 @@ class Signals(StopRequest):
 
     def _watch(self, until: float) -> None:
         time.sleep(until + GRACE_SECS - time.monotonic())
-        text = f"Error: {not_drained('the run', self.budget_secs)}"
-        self._end(text, ServiceError.exit_code)
+        self._end(f"Error: {not_drained('the run', self.budget_secs)}", ServiceError.exit_code)
 
     def _end(self, text: str, exit_code: int) -> None:
         """End the process now, whatever its threads wait for. This releases locks and ends the JVM."""

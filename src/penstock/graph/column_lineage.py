@@ -143,10 +143,7 @@ def render_mermaid(node_id: str, column: str, up: list[ColumnEdge], down: list[C
     edges = [*up[::-1], *down]
     columns = dict.fromkeys([c for e in edges for c in (e.origin, e.target)] or [ColumnId(node_id, column)])
     ids = {c: f"c{number}" for number, c in enumerate(columns)}
-    lines = ["graph LR", *(f'    {ids[c]}["{_escape_quotes(str(c))}"]' for c in columns)]
+    texts = {c: str(c).replace('"', "#quot;") for c in columns}
+    lines = ["graph LR", *(f'    {ids[c]}["{text}"]' for c, text in texts.items())]
     lines += [f"    {ids[e.origin]} {'-->' if e.way == 'same' else '-.->'} {ids[e.target]}" for e in edges]
     return "\n".join(lines)
-
-
-def _escape_quotes(text: str) -> str:
-    return text.replace('"', "#quot;")

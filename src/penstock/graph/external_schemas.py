@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from penstock.clients.kafka.decode import METADATA_TYPES
 from penstock.clients.registry.client import Registry, SubjectRows
@@ -24,6 +24,7 @@ from penstock.project.validation.declaration import Declaration
 from penstock.settings import Settings
 from penstock.sql.types.columns import Column, Columns
 
+AnySource: TypeAlias = Declaration[written.Source] | Declaration[Source]
 CACHE_FILE: Final = Path(".penstock") / "cache" / "schemas.json"
 
 
@@ -127,9 +128,7 @@ def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
     return diagnostics
 
 
-def _name_source(
-    source: Declaration[written.Source] | Declaration[Source], error: ServiceError, what: str
-) -> ServiceError:
+def _name_source(source: AnySource, error: ServiceError, what: str) -> ServiceError:
     name = source.label.partition(".")[2]
     return error.with_context(f"source '{name}': {what}", node=name)
 
@@ -147,19 +146,16 @@ def _ambiguous_key(declared: Declaration[Source], key: tuple[str, ...]) -> Diagn
 class _RegistryRequest:
     """A source and the subject to ask the registry for."""
 
-    source: Declaration[written.Source] | Declaration[Source]
+    source: AnySource
     subject: str
     version: int | str | None = None
 
 
 def _registry_requests(project: Project) -> Iterator[_RegistryRequest]:
-    if isinstance(project, StreamProject):
-        for source in project.sources:
-            if (found := _project_subject(source.value)) is not None:
-                yield _RegistryRequest(source, *found)
-        return
-    for declared in project.sources.values():
-        if (found := _pipeline_subject(declared.value)) is not None:
+    for declared in project.sources if isinstance(project, StreamProject) else project.sources.values():
+        source = declared.value
+        found = _project_subject(source) if isinstance(source, written.Source) else _pipeline_subject(source)
+        if found is not None:
             yield _RegistryRequest(declared, *found)
 
 
@@ -222,7 +218,7 @@ def _missing_subject(asked: _RegistryRequest) -> Diagnostic:
     return asked.source.diagnostic("schema-unknown", text, hint, at=at, subject=asked.subject)
 
 
-def _schema_steps(source: Declaration[written.Source] | Declaration[Source]) -> tuple[str, ...]:
+def _schema_steps(source: AnySource) -> tuple[str, ...]:
     """The path of the field that names a schema: `schema`, or the topic."""
     if source.has_field("schema"):
         return ("schema",)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from penstock.connectors import registry
 from penstock.connectors.contract import Connector
@@ -62,7 +62,7 @@ class ProjectReader(DocumentReader):
             Declaration(rules, main, ("rules",), "rules", main.value.get("rules")),
             Templates(
                 documents.macros,
-                {**(own.values() if own else {}), **env_vars, **variables},
+                {**(own.root if own else {}), **env_vars, **variables},
                 documents.environ,
                 environment.name if environment else None,
             ),
@@ -108,7 +108,7 @@ class ProjectReader(DocumentReader):
             self.note("invalid-value", origin, "environment.name", text, "use the same name in both")
         asks_first = said.protected if safety.confirm_apply is None else safety.confirm_apply
         chosen = Environment(name, said.description, asks_first, safety.allow_destructive)
-        return runtime, chosen, own.values() if own else {}
+        return runtime, chosen, own.root if own else {}
 
     def _runtime(self, document: Document) -> Declaration[Runtime]:
         value = self._section(document, "runtime", Runtime) or Runtime()
@@ -263,10 +263,5 @@ class ProjectReader(DocumentReader):
             self.read(model, Declaration(None, element.document, path, label, raw))
 
 
-class _Vars(BaseModel):
+class _Vars(RootModel[dict[str, Any]]):
     """Any names, any values."""
-
-    model_config = {"extra": "allow"}
-
-    def values(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
 
 from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
 from penstock.project import stream_project as written
@@ -78,8 +77,6 @@ def _type_steps(declared: Declaration[written.Model], name: str, position: int, 
 
 # Files, before linking
 
-_CHUNK: Final = 1 << 20
-
 
 def model_files(project: Project, root: Path) -> tuple[Mapping[str, str], list[Diagnostic]]:
     """The digest of each model file of `runtime.ml`, and warnings about missing files."""
@@ -100,8 +97,5 @@ def model_files(project: Project, root: Path) -> tuple[Mapping[str, str], list[D
 
 
 def _digest(file: Path) -> str:
-    digest = hashlib.sha256()
     with file.open("rb") as opened:
-        while chunk := opened.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()[:16]
+        return hashlib.file_digest(opened, "sha256").hexdigest()[:16]

@@ -180,16 +180,11 @@ def _link_transform(node_id: str, read: _ParsedTransform, nodes: Mapping[str, No
         diagnostics.extend(_sql_diagnostics([analysis], declared))
     elif query is not None and analysis is not None:
         query = query.with_edit(kinds_edit(analysis.operands))
-        refused = [
-            Problem(
-                "sql-unsupported",
-                f"unsupported plan: {construct.name}",
-                keyword_offset(query, construct.name, construct.offset, construct.word),
-                "a transform can only project, filter and unite rows; put the rest into a project's model",
-                construct.name,
-            )
-            for construct in stateful_constructs(query)
-        ]
+        hint = "a transform can only project, filter and unite rows; put the rest into a project's model"
+        refused = []
+        for construct in stateful_constructs(query):
+            name, offset = construct.name, keyword_offset(query, construct.name, construct.offset, construct.word)
+            refused.append(Problem("sql-unsupported", f"unsupported plan: {name}", offset, hint, name))
         foreign = [] if analysis.problems or refused else find_spark_unknowns(query)
         diagnostics.extend(_sql_diagnostics([*analysis.problems, *refused, *foreign], declared))
         diagnostics.extend(_sql_diagnostics(list(analysis.notes), declared, Severity.WARNING))

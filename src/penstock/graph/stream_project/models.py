@@ -130,15 +130,9 @@ def model_node(
     node, trigger = _check_trigger(declared, node, nodes, kafka=runtime.kafka is not None)
     is_served = view and gateway and not has_errors(diagnostics)
     served = gateway_limits(read, node, nodes, found.columns) if is_served else ()
-    return node, [
-        *diagnostics,
-        *notes,
-        *check_view_time(declared, node, inputs),
-        *trigger,
-        *_node_diagnostics(declared, node, found),
-        *schema_notes(declared, node, runtime),
-        *served,
-    ]
+    diagnostics += [*notes, *check_view_time(declared, node, inputs), *trigger]
+    diagnostics += [*_node_diagnostics(declared, node, found), *schema_notes(declared, node, runtime), *served]
+    return node, diagnostics
 
 
 def _sql_diagnostics(

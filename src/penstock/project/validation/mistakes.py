@@ -24,13 +24,11 @@ def validation_diagnostics(
 ) -> list[Diagnostic]:
     """The diagnostics for a value that is not a `model`: one per place, also where a field accepts several types."""
     details = error.errors(include_url=False)
-    deepest = [
-        d
-        for d in details
-        if not (d["type"] == "too_short" and _has_deeper(d["loc"], details)) and not _is_rest_of_type(d, details)
-    ]
     by_place: dict[str, list[Diagnostic]] = {}
-    for detail in deepest:
+    for detail in details:
+        is_outer = detail["type"] == "too_short" and _has_deeper(detail["loc"], details)
+        if is_outer or _is_rest_of_type(detail, details):
+            continue
         found = _to_diagnostic(model, detail, raw, at)
         by_place.setdefault(found.path, []).append(found)
     return [_merge_diagnostics(same) for same in by_place.values()]
@@ -184,7 +182,7 @@ def _owning_model(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[Ba
     annotation: Any = model
     for step in loc:
         annotation = _step_annotation(annotation, step)
-    return _member_models(annotation)[0] if _member_models(annotation) else model
+    return next(iter(_member_models(annotation)), model)
 
 
 def _step_annotation(annotation: Any, step: int | str) -> Any:
