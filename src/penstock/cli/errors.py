@@ -248,12 +248,12 @@ def _row(number: int, dead_letter: DeadLetter, reader: ValueReader) -> dict[str,
         "": number,
         "record": dead_letter.record,
         "code": about["code"],
-        "reason": _cut(str(about["message"] or ""), 100),
+        "reason": _shorten(str(about["message"] or ""), 100),
         "rejected by": dead_letter.node,
         "time": about["time"],
-        "value": _cut(reader.text(dead_letter), 40),
+        "value": _shorten(reader.text(dead_letter), 40),
     }
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"

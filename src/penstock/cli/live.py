@@ -83,7 +83,7 @@ class LiveTable:
 
     def refresh(self) -> None:
         if self._live:
-            self._live.update(self._moving(), refresh=True)
+            self._live.update(self._live_view(), refresh=True)
         else:
             self._log_changes(time.monotonic())
 
@@ -122,7 +122,7 @@ class LiveTable:
     def _table(self) -> Table:
         return table(self._rows(), self._console.width)
 
-    def _moving(self) -> RenderableType:
+    def _live_view(self) -> RenderableType:
         rows, width = self._rows(), self._console.width
         return Group(table(rows, width), *notes(rows), *bars(rows, width))
 
@@ -208,11 +208,11 @@ def skipped_rows_note(row: "QueryProgress") -> tuple[str, bool] | None:
         return (f"{row.query}: its dead letters were {_describe_kept(row)}", False) if row.kept_in else None
     if late and not row.late_kept:
         dropped = f"at least {late}; dropped"
-        said = f"{rejected}; {_describe_kept(row)}; {dropped}" if rejected else dropped
-        return f"{row.query}: {said}", False
+        described = f"{rejected}; {_describe_kept(row)}; {dropped}" if rejected else dropped
+        return f"{row.query}: {described}", False
     none_taken = bool(row.rejected) and row.rejected >= row.rows_in > 0 and not row.rows_out
-    said = f"all {rejected}" if none_taken and row.rejected > 1 else ", ".join(filter(None, (rejected, late)))
-    return f"{row.query}: {said}; {_describe_kept(row)}", none_taken
+    described = f"all {rejected}" if none_taken and row.rejected > 1 else ", ".join(filter(None, (rejected, late)))
+    return f"{row.query}: {described}; {_describe_kept(row)}", none_taken
 
 
 def _rows(count: int, what: str) -> str:

@@ -88,7 +88,7 @@ def ask_registry(project: Project, root: Path, *, only_read: bool = False) -> li
             at = _schema_steps(asked.source)
             diagnostics.append(asked.source.diagnostic("schema-unknown", str(error), at=at))
         except ServiceError as error:
-            raise _name_source(asked.source, error, "failed to fetch its schema") from None
+            raise _with_source(asked.source, error, "failed to fetch its schema") from None
     _save_cache(root, cached)
     return diagnostics
 
@@ -119,7 +119,7 @@ def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
             except ServiceError as error:
                 if error.retriable and name in cached:
                     continue  # it may answer when rows are read
-                raise _name_source(declared, error, "failed to read the definition of its table") from None
+                raise _with_source(declared, error, "failed to read the definition of its table") from None
             answers[name] = SubjectRows(found.columns, found.key)
             if not source.primary_key and found.key and not found.keeps_one:
                 diagnostics.append(_ambiguous_key(declared, found.key))
@@ -128,7 +128,7 @@ def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
     return diagnostics
 
 
-def _name_source(source: AnySource, error: ServiceError, what: str) -> ServiceError:
+def _with_source(source: AnySource, error: ServiceError, what: str) -> ServiceError:
     name = source.label.partition(".")[2]
     return error.with_context(f"source '{name}': {what}", node=name)
 

@@ -162,9 +162,9 @@ def _shared_settings(model: type[BaseModel], tree: dict[str, Any]) -> dict[str, 
 
 def _known_connections(tree: dict[str, Any]) -> dict[str, Any]:
     """The settings of known connections, at any depth of their names."""
-    below = {name: _known_connections(said) for name, said in tree.items() if isinstance(said, dict)}
-    here = {name: said for name, said in tree.items() if name in _field_names(PostgresConnection)}
-    return {**{name: said for name, said in below.items() if said}, **here}
+    below = {name: _known_connections(value) for name, value in tree.items() if isinstance(value, dict)}
+    here = {name: value for name, value in tree.items() if name in _field_names(PostgresConnection)}
+    return {**{name: value for name, value in below.items() if value}, **here}
 
 
 def _merge_settings(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:

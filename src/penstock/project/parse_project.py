@@ -99,15 +99,15 @@ class ProjectReader(DocumentReader):
             text = "an environment needs this section"
             self.note("missing-field", document.origin(), "runtime", text, hint, field="runtime")
         runtime = self._runtime(document)
-        said = self._section(document, "environment", written.EnvironmentHeader) or written.EnvironmentHeader()
+        header = self._section(document, "environment", written.EnvironmentHeader) or written.EnvironmentHeader()
         safety = self._section(document, "safety", written.Safety) or written.Safety()
         own = self._section(document, "vars", _Vars)
-        if said.name not in (None, name):
-            text = f"the file is `{name}`, but its `environment.name` is `{said.name}`"
+        if header.name not in (None, name):
+            text = f"the file is `{name}`, but its `environment.name` is `{header.name}`"
             origin = document.origin("environment", "name")
             self.note("invalid-value", origin, "environment.name", text, "use the same name in both")
-        asks_first = said.protected if safety.confirm_apply is None else safety.confirm_apply
-        chosen = Environment(name, said.description, asks_first, safety.allow_destructive)
+        asks_first = header.protected if safety.confirm_apply is None else safety.confirm_apply
+        chosen = Environment(name, header.description, asks_first, safety.allow_destructive)
         return runtime, chosen, own.root if own else {}
 
     def _runtime(self, document: Document) -> Declaration[Runtime]:
@@ -207,15 +207,15 @@ class ProjectReader(DocumentReader):
         if isinstance(sql, str) and "config(" in sql:
             from penstock.project.templates.jinja import parse_config_call
 
-            said, computed = parse_config_call(sql)
+            from_call, computed = parse_config_call(sql)
             for key in computed:
                 note = f"the value of `{key}` in `config()` must be written out"
                 at = Declaration(None, document, path, label, texts=texts).origin_inside("sql", sql.index("config("))
                 self.note("template-syntax", at, f"{label}.sql", note)
-            for key in sorted(said.keys() & item.keys()):
+            for key in sorted(from_call.keys() & item.keys()):
                 note = f"`{key}` is given here and in the `config()` of the SQL"
                 self.note("given-twice", document.origin(*path, key), f"{label}.{key}", note, "keep one of the two")
-            item = {**said, **item}
+            item = {**from_call, **item}
         return item, texts
 
     def _is_first(self, element: Declaration[Any]) -> bool:

@@ -147,9 +147,9 @@ def _rules(node: Node, graph: Graph, notes: Sequence[Diagnostic]) -> Iterator[Si
     label = f"{node.kind}s.{node.name}"
     found = [n for n in notes if n.code in _STATUS and n.path == label]
     for note in found:
-        said, status = note.params, _STATUS[note.code]
-        rule, expected, actual = said["rule"], said["expected"], said["actual"]
-        yield SiteRule(rule, status, expected, actual, said.get("reason"), said.get("until"))
+        params, status = note.params, _STATUS[note.code]
+        rule, expected, actual = params["rule"], params["expected"], params["actual"]
+        yield SiteRule(rule, status, expected, actual, params.get("reason"), params.get("until"))
     broken = {note.params["rule"] for note in found}
     if graph.rules is None:
         return
@@ -193,8 +193,8 @@ def _facts(node: Node) -> Iterator[tuple[str, str]]:
             yield from _with_units("Freshness", exposure.freshness)
             yield from _section("Access", exposure.access)
             for contact in exposure.contacts:
-                said = contact.model_dump(exclude_none=True)
-                yield "Contact", ", ".join(str(value) for value in said.values())
+                fields = contact.model_dump(exclude_none=True)
+                yield "Contact", ", ".join(str(value) for value in fields.values())
         case _:
             pass
 

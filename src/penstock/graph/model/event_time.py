@@ -64,9 +64,9 @@ def _window_time(
         return Problem("window-without-event-time", text, window.offset, hint, window.column)
     if asked is not None:
         return asked if asked.column.casefold() == time.name else _second_time_problem(window, asked)
-    said = next((t for t in node.times if t.column.casefold() == time.name), None)
-    if said is not None:
-        return said
+    known = next((t for t in node.times if t.column.casefold() == time.name), None)
+    if known is not None:
+        return known
     if _is_made_in_view(node, time.name):
         return _view_time_problem(window, node)
     column = column_spelling(time.name, node.columns) or window.column
@@ -137,17 +137,17 @@ def output_times(
     ends = _ENDS[:1] if view else _ENDS
     passed = [*_unchanged_times(found, inputs, masked), *_window_ends(found, inputs, asked, masked, ends)]
     first = next(iter(passed), None)
-    said = declared.value.event_time
-    if said is None:
+    settings = declared.value.event_time
+    if settings is None:
         return [first, *passed[1:]], []
-    if said.column is None:
-        return ([EventTimeColumn.declared(time.column, said) for time in passed] or [None]), []
+    if settings.column is None:
+        return ([EventTimeColumn.declared(time.column, settings) for time in passed] or [None]), []
     names = [c.name for c in columns or ()]
-    if columns is not None and said.column not in names:
-        text, hint = f"the model has no output column `{said.column}`", did_you_mean(said.column, names)
+    if columns is not None and settings.column not in names:
+        text, hint = f"the model has no output column `{settings.column}`", did_you_mean(settings.column, names)
         missing = declared.diagnostic("event-time-missing", text, hint, at=("event_time", "column"))
         return [first, *passed[1:]], [missing]
-    return [EventTimeColumn.declared(said.column, said)], []
+    return [EventTimeColumn.declared(settings.column, settings)], []
 
 
 def _unchanged_times(
@@ -195,9 +195,9 @@ def unused_lateness(
 ) -> Iterator[Diagnostic]:
     """Report `allowed_lateness_ms` where no window can be corrected."""
     for declared in elements:
-        said, kind = declared.value.event_time, "source" if isinstance(declared.value, written.Source) else "model"
+        settings, kind = declared.value.event_time, "source" if isinstance(declared.value, written.Source) else "model"
         own = f"{kind}.{declared.value.name}"
-        if said is None or not said.allowed_lateness_ms or own not in graph.nodes:
+        if settings is None or not settings.allowed_lateness_ms or own not in graph.nodes:
             continue
         if not any(graph[node_id].corrects for node_id in graph.downstream(own) - {own}):
             text = "this has no effect: no window over these rows can be corrected by late rows"
@@ -219,20 +219,20 @@ def check_view_time(
 ) -> Iterator[Diagnostic]:
     """Report an event time that a view computes from more than the rows of one topic: Spark cannot put a watermark on
     it."""
-    said = declared.value.event_time
-    if said is None or said.column is None or not is_computed_time(node, said.column):
+    settings = declared.value.event_time
+    if settings is None or settings.column is None or not is_computed_time(node, settings.column):
         return
     assert node.query is not None
     below = list(inputs.values())
     views = [n.name for n in below if n.materialized == "virtual_topic"]
-    if len(below) == 1 and not views and has_computed_time(node.query, said.column):
+    if len(below) == 1 and not views and has_computed_time(node.query, settings.column):
         return
-    text = f"`{said.column}` is computed inside the view `{node.name}`, and is no event time there"
+    text = f"`{settings.column}` is computed inside the view `{node.name}`, and is no event time there"
     hint = f"materialize `{node.name}` as a topic"
     if views:
         hint += f", or compute it in `{views[0]}`"
     at = ("event_time", "column")
-    yield declared.diagnostic("window-without-event-time", text, hint, at=at, column=said.column)
+    yield declared.diagnostic("window-without-event-time", text, hint, at=at, column=settings.column)
 
 
 _ENDS: Final[tuple[WindowPart, ...]] = ("time", "end", "start")

@@ -173,8 +173,11 @@ def classify_outputs(
             hidden = [is_hidden for level, is_hidden in delicate if is_sensitive(level)]
             if hidden and all(hidden):
                 covered.add(output.casefold())
-    said = {**{c.name: c.classification for c in model.columns if c.classification}, **model.security.classification}
-    for name, level in said.items():
+    own_levels = {
+        **{c.name: c.classification for c in model.columns if c.classification},
+        **model.security.classification,
+    }
+    for name, level in own_levels.items():
         before = levels.get(name.casefold())
         levels[name.casefold()] = level if before is None else max(level, before, key=LEVELS.index)
     return levels, frozenset(covered)

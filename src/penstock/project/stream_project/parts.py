@@ -119,7 +119,7 @@ class ColumnCheck(FrozenModel):
                 return value
 
     @model_validator(mode="after")
-    def _one_check(self) -> Self:
+    def _check_one_kind(self) -> Self:
         if len(self.model_fields_set) != 1:
             raise ValueError("give one check per entry")
         kind = next(iter(self.model_fields_set))
@@ -155,7 +155,7 @@ class NodeReference(FrozenModel):
     """The name of a model."""
 
     @model_validator(mode="after")
-    def _one_name(self) -> Self:
+    def _check_one_name(self) -> Self:
         if (self.source is None) == (self.ref is None):
             raise ValueError("give exactly one of `source` and `ref`")
         return self

@@ -35,7 +35,7 @@ class SchemaReference(FrozenModel):
     def is_registered(self) -> bool:
         """Whether a registry holds the schema."""
         return self.definition is None and (
-            self.is_avro or any(said is not None for said in (self.subject, self.registry, self.version))
+            self.is_avro or any(value is not None for value in (self.subject, self.registry, self.version))
         )
 
 
@@ -124,7 +124,7 @@ class Source(FrozenModel):
         return value
 
     @model_validator(mode="after")
-    def _table_has_no_changes(self) -> Self:
+    def _refuse_table_key(self) -> Self:
         if self.key and self.table is not None:
             raise ValueError("a `table` source takes no `key`: remove it")
         return self

@@ -143,7 +143,7 @@ class CustomSql(FrozenModel):
     """The column that identifies a row."""
 
     @model_validator(mode="after")
-    def _some_query(self) -> Self:
+    def _check_one_query(self) -> Self:
         if (self.sql is None) == (self.where is None):
             raise ValueError("give `sql`, or `where`")
         return self
@@ -171,7 +171,7 @@ class FreshWithin(FrozenModel):
     """The column with the time of a row. Default: the event time."""
 
     @model_validator(mode="after")
-    def _some_age(self) -> Self:
+    def _check_one_age(self) -> Self:
         if (self.max_seconds is None) == (self.max_age_minutes is None):
             raise ValueError("give `max_seconds`, or `max_age_minutes`")
         return self
@@ -206,7 +206,7 @@ class Assertion(FrozenModel):
     """The newest row is not older than this."""
 
     @model_validator(mode="after")
-    def _one_assertion(self) -> Self:
+    def _check_one_assertion(self) -> Self:
         if len(self.model_fields_set) != 1:
             raise ValueError("give one assertion per entry, and begin each entry with `- `")
         if getattr(self, self.kind) is None:

@@ -175,7 +175,7 @@ class BudgetedEnvironment(SandboxedEnvironment):
         """Wrap a filter or test so that it costs a step per item and one per thousand characters."""
 
         @wraps(made)
-        def paid(*args: Any, **kwargs: Any) -> Any:
+        def charged(*args: Any, **kwargs: Any) -> Any:
             self._spend()
             return self._check_size(made(*map(given, args), **kwargs))
 
@@ -186,7 +186,7 @@ class BudgetedEnvironment(SandboxedEnvironment):
                 self._spend(len(value))
             return self.each(value) if isinstance(value, Iterator) else value
 
-        return paid
+        return charged
 
     def _sum(self, items: Any, attribute: str | None = None) -> Any:
         numbers = [self.getattr(item, attribute) if attribute else item for item in self.each(items)]
