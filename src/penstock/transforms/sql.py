@@ -17,7 +17,7 @@ class SqlTransform(PipelineNode):
     )
     type: Literal["sql"] = "sql"
     sql: str = Field(min_length=1)
-    """The SELECT. `_gs_op` is carried along when the projection leaves it out."""
+    """The SELECT. `_gs_op` is added if the projection leaves it out."""
     primary_key: Key
     """The columns that identify a row, separated by commas."""
 

@@ -160,7 +160,7 @@ def classify_outputs(
     """
     levels: dict[str, str] = {}
     covered = {mask.column.casefold() for mask in masks}
-    if not origins:  # a star over what is not known: whatever goes in may come out
+    if not origins:  # SELECT * over unknown columns: every input column may be an output
         for node in inputs.values():
             levels.update(node.classification)
             covered |= node.covered

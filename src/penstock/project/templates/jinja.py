@@ -92,7 +92,7 @@ class Sandbox(BudgetedEnvironment):
         for file in files:
             try:
                 tree = self._parse(file.text, None, None)
-            except Exception as error:  # noqa: BLE001 - whatever a template makes fail is its own
+            except Exception as error:  # noqa: BLE001 - any failure is an error of the template
                 self._add_mistake(file, self._to_problem(error, file.text, 1))
                 continue
             for macro in tree.find_all(nodes.Macro):
@@ -126,7 +126,7 @@ class Sandbox(BudgetedEnvironment):
         try:
             sql = self._run(prepare_template(text, self._environ, missing, marked=False))
             calls = list(dict.fromkeys(self._called))
-        except Exception as error:  # noqa: BLE001 - a template can make anything fail; whatever it is, it is its own
+        except Exception as error:  # noqa: BLE001 - any failure is an error of the template
             return RenderedSql("", problems=(self._to_problem(error, text, _failed_line(error.__traceback__, _MODEL)),))
         pieces = self._pieces(text, sql)
         found = RenderedSql(sql, pieces=pieces)
@@ -173,7 +173,7 @@ class Sandbox(BudgetedEnvironment):
         """
         try:
             marked = self._run(prepare_template(text, self._environ, [], marked=True))
-        except Exception:  # noqa: BLE001 - it went well without markers
+        except Exception:  # noqa: BLE001 - without markers it could be rendered
             return ()
         return split_pieces(marked, sql)
 
