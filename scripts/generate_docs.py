@@ -29,7 +29,7 @@ from penstock.connectors.contract import Sink
 from penstock.connectors.node import PipelineNode, inert_fields
 from penstock.connectors.registry import all_connectors
 from penstock.project import stream_project
-from penstock.project.ineffective_settings import INERT as SETTINGS_WITHOUT_EFFECT
+from penstock.project.application_settings import INERT as SETTINGS_WITHOUT_EFFECT
 from penstock.project.runtime import Runtime
 from penstock.project.validation.forms import FORMS, INERT
 from penstock.settings import Settings
@@ -37,7 +37,7 @@ from penstock.sql.catalog import pipeline_functions as pipelines
 from penstock.sql.catalog.flink_functions import AGGREGATES, COLLECTIONS, JSON, NUMBERS, TEXTS, TIMES, Function
 from penstock.sql.lint.function_calls import signature
 from penstock.testing.lines import LINES
-from penstock.transforms.registry import TRANSFORMS
+from penstock.transforms.sql import TRANSFORMS
 
 ROOT = Path(__file__).parent.parent
 SOURCE_NOTE = "<!-- Written by scripts/generate_docs.py: change the code, then run `make docs`. -->\n"

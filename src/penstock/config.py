@@ -39,6 +39,11 @@ def _refuse_boolean(value: object) -> object:
     return value
 
 
+def fold_case(value: object) -> object:
+    """Convert a word to lower case."""
+    return value.lower() if isinstance(value, str) else value
+
+
 def check_name(name: str) -> str:
     """Check the name of an element."""
     if not name.isprintable():
@@ -177,9 +182,7 @@ def _join_names(names: tuple[str, ...]) -> str:
 
 
 Names = Annotated[
-    tuple[str, ...],
-    BeforeValidator(_split_names, json_schema_input_type=str | list[str]),
-    PlainSerializer(_join_names),
+    tuple[str, ...], BeforeValidator(_split_names, json_schema_input_type=str | list[str]), PlainSerializer(_join_names)
 ]
 """Column names, written as one text with commas."""
 
@@ -206,10 +209,10 @@ OnError: TypeAlias = Literal["dead_letter", "stop", "skip"]
 """What happens to a row that cannot be processed: it becomes a dead letter, stops the query, or is skipped."""
 
 
-def _reveal_secret(secret: SecretStr) -> str:
-    return secret.get_secret_value()
+def reveal_secret(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
 
 
-Secret = Annotated[SecretStr, PlainSerializer(_reveal_secret, when_used="json")]
+Secret = Annotated[SecretStr, PlainSerializer(reveal_secret, when_used="json")]
 """A text that is never shown: it is missing in documents for people and in logs. Only a connector's own document has
 it."""

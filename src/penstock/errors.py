@@ -1,6 +1,6 @@
 """Errors, as values and as exceptions.
 
-A stage of the line returns `Diagnostic`s; an exception ends what it cannot go on with::
+A stage returns `Diagnostic`s; an exception ends what cannot continue::
 
     PenstockError
     ├── ProjectInvalid   exit 2   the documents are wrong; carries every diagnostic
@@ -89,7 +89,7 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """Return the candidate that a user most likely meant."""
     known = sorted(set(candidates))
     by_folded = {name.casefold(): name for name in reversed(known)}
-    found = (name for name in get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.6))
+    found = get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.6)
     return next((by_folded[name] for name in found if _is_likely_typo(word.casefold(), name)), None)
 
 
@@ -241,8 +241,8 @@ class ServiceError(PenstockError):
     @property
     def to_text(self) -> str:
         """The error as one line of text, which `received` parses."""
-        told = {"code": self.code, "message": self.message, "hint": self.hint, "retriable": self.retriable}
-        return _CONVEYED + json.dumps(told)
+        fields = {"code": self.code, "message": self.message, "hint": self.hint, "retriable": self.retriable}
+        return _CONVEYED + json.dumps(fields)
 
     @classmethod
     def received(cls, text: str) -> Self | None:
@@ -250,8 +250,8 @@ class ServiceError(PenstockError):
         begin = text.find(_CONVEYED)
         if begin < 0:
             return None
-        told, _ = json.JSONDecoder().raw_decode(text, begin + len(_CONVEYED))
-        return cls(told["code"], told["message"], hint=told["hint"], retriable=told["retriable"])
+        fields, _ = json.JSONDecoder().raw_decode(text, begin + len(_CONVEYED))
+        return cls(fields["code"], fields["message"], hint=fields["hint"], retriable=fields["retriable"])
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from penstock.config import FlushInterval, FrozenModel, Names, SslMode, TextPattern
+from penstock.config import FlushInterval, FrozenModel, Names, SslMode, TextPattern, fold_case
 
 
 class PrintSinkSettings(FrozenModel):
@@ -24,10 +24,6 @@ class HttpSettings(FrozenModel):
     """The maximum number of concurrent requests of a worker."""
 
 
-def _to_lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
 def _to_upper(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
@@ -38,7 +34,7 @@ class KafkaSettings(FrozenModel):
     brokers: str = "localhost:9092"
     """The broker addresses, separated by commas."""
     security_protocol: Annotated[
-        Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"], BeforeValidator(_to_lower)
+        Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"], BeforeValidator(fold_case)
     ] = "plaintext"
     """`plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`."""
     sasl_mechanism: Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], BeforeValidator(_to_upper)] | None = (
@@ -207,24 +203,24 @@ def _flatten_connections(tree: Any) -> Any:
         return tree
     found: dict[str, Any] = {}
 
-    def walk(name: str, said: Any) -> None:
-        deeper = isinstance(said, dict) and said and all(isinstance(below, dict) for below in said.values())
-        if not deeper or _CONNECTION & said.keys():
+    def walk(name: str, value: Any) -> None:
+        deeper = isinstance(value, dict) and value and all(isinstance(below, dict) for below in value.values())
+        if not deeper or _CONNECTION & value.keys():
             spelt = connection_name(name)
-            both = isinstance(said, dict) and isinstance(found.get(spelt), dict)
-            found[spelt] = {**found[spelt], **said} if both else said
+            both = isinstance(value, dict) and isinstance(found.get(spelt), dict)
+            found[spelt] = {**found[spelt], **value} if both else value
             return
-        for inner, below in said.items():
+        for inner, below in value.items():
             walk(f"{name}__{inner}", below)
 
-    for name, said in tree.items():
-        walk(name, said)
+    for name, value in tree.items():
+        walk(name, value)
     return found
 
 
 def _lower_keys(tree: Any) -> Any:
     """Merge keys that differ only by case: names of variables have capitals, those in files may not. Later ones win."""
-    return {str(name).lower(): said for name, said in tree.items()} if isinstance(tree, dict) else tree
+    return {str(name).lower(): value for name, value in tree.items()} if isinstance(tree, dict) else tree
 
 
 _APPLICATION: Final = TextPattern(r"[^/\x00-\x1f]+", "it has at least one character, and no `/` or control character")

@@ -11,7 +11,7 @@ import pytest
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.registry.client import Registry
 from penstock.errors import ProjectInvalid, ServiceError
-from penstock.graph.external_schemas import KEPT
+from penstock.graph.external_schemas import CACHE_FILE
 from penstock.manifest.model import Step
 from penstock.plan.explain import explain
 from penstock.plan.steps import Plan, PutSchema
@@ -199,7 +199,7 @@ def test_types_of_the_registry_are_known_to_every_run(tmp_path: Path, address: s
     (step,) = compile_project(check(wanted)).query("m").steps
     assert isinstance(step, Step)
     assert "DIV 2" in step.sql
-    (tmp_path / KEPT).unlink()
+    (tmp_path / CACHE_FILE).unlink()
     assert "DIV 2" in str(compile_project(check(wanted)).query("m").steps)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.doctor import _reach
-from penstock.cli.guard import guard
+from penstock.cli.run import guard
 from penstock.clients.extras import require
 from penstock.clients.jvm.java import find_java
 from penstock.errors import PlanRefused, ProjectInvalid, ServiceError

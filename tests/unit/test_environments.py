@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import output
-from penstock.cli.guard import guard
 from penstock.cli.main import app
 from penstock.cli.options import target
+from penstock.cli.run import guard
 from penstock.errors import PenstockError, PlanRefused, ProjectInvalid, Severity
 from penstock.manifest.compile import compile
 from penstock.plan.steps import CreateTopic, Plan, RebuildQuery, ResumeQuery, RetireQuery, StartQuery, Step

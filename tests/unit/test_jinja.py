@@ -7,9 +7,10 @@ from contextlib import contextmanager
 import pytest
 
 from penstock.project.templates.budget import MAX_LENGTH, MAX_STEPS
-from penstock.project.templates.config_call import parse_config_call
-from penstock.project.templates.template import RenderedSql, TemplateProblem, Templates
+from penstock.project.templates.jinja import parse_config_call
+from penstock.project.templates.template import RenderedSql, Templates
 from penstock.project.yaml.documents import TextFile
+from penstock.sql.parse.query import Problem
 from tests.support import errors, only, spot
 from tests.unit.conftest import MAIN, Check, Findings
 
@@ -31,7 +32,7 @@ def sql(text: str) -> str:
     return rendered.sql
 
 
-def problem(text: str) -> TemplateProblem:
+def problem(text: str) -> Problem:
     rendered = render(text)
     assert len(rendered.problems) == 1, rendered
     return rendered.problems[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ServiceError, Severity
-from penstock.graph.external_schemas import KEPT
+from penstock.graph.external_schemas import CACHE_FILE
 from penstock.workflow.stages import Target
 from penstock.workflow.stages import check as check_target
 from tests.support import only
@@ -110,7 +110,7 @@ sinks:
 
 def test_what_a_registry_said_of_avro_is_known_later(check: Check) -> None:
     rows = {"columns": [["id", "BIGINT"], ["name", None]], "key": ["id"]}
-    kept = {str(KEPT): json.dumps({"t-value@latest": rows})}
+    kept = {str(CACHE_FILE): json.dumps({"t-value@latest": rows})}
     found = only(check({PIPELINE_FILE: OF_AVRO, **kept}, PIPELINE_FILE)[1])
     assert found.code == "sql-unknown-column"
     assert "Did you mean 'id'?" in found.message
@@ -122,7 +122,7 @@ def test_what_a_registry_said_of_avro_is_known_later(check: Check) -> None:
 
 @pytest.mark.parametrize("kept", ["{", "[]", '{"t-value@latest": [["id", "BIGINT"]]}', '{"t-value@latest": {}}'])
 def test_what_is_kept_and_damaged_is_as_good_as_nothing(check: Check, kept: str) -> None:
-    assert check({PIPELINE_FILE: OF_AVRO, str(KEPT): kept}, PIPELINE_FILE)[1] == ()
+    assert check({PIPELINE_FILE: OF_AVRO, str(CACHE_FILE): kept}, PIPELINE_FILE)[1] == ()
 
 
 UNKEYED = """
@@ -152,10 +152,10 @@ def test_a_key_that_a_registry_may_name_is_not_missed_before_it_was_asked(check:
     text = UNKEYED.format(more="", upstream=upstream, key="")
     assert check({PIPELINE_FILE: text}, PIPELINE_FILE)[1] == ()
     told = {"t-value@latest": {"columns": [["id", "BIGINT"]], "key": []}}
-    found = check({PIPELINE_FILE: text, str(KEPT): json.dumps(told)}, PIPELINE_FILE)[1]
+    found = check({PIPELINE_FILE: text, str(CACHE_FILE): json.dumps(told)}, PIPELINE_FILE)[1]
     assert [d.path for d in found] == ["transforms.some.primary_key", "sinks.out.primary_key"]
     told["t-value@latest"]["key"] = ["id"]
-    graph, found = check({PIPELINE_FILE: text, str(KEPT): json.dumps(told)}, PIPELINE_FILE)
+    graph, found = check({PIPELINE_FILE: text, str(CACHE_FILE): json.dumps(told)}, PIPELINE_FILE)
     assert found == ()
     assert graph is not None
     assert graph["sink.out"].key == ("id",)
@@ -168,7 +168,7 @@ def test_a_key_that_must_be_there_may_be_told_later(check: Check) -> None:
     assert graph is not None
     assert [(d.code, d.path, d.severity) for d in found] == [("primary-key-unknown", "sources.events", Severity.INFO)]
     told = {"t-value@latest": {"columns": [["id", "BIGINT"]], "key": []}}
-    graph, found = check({**files, str(KEPT): json.dumps(told)}, PIPELINE_FILE)
+    graph, found = check({**files, str(CACHE_FILE): json.dumps(told)}, PIPELINE_FILE)
     assert graph is None
     assert {d.path for d in found if d.code == "primary-key-unknown"} == {
         "sources.events", "transforms.some", "sinks.out", "sinks.rest"
@@ -182,7 +182,7 @@ def test_the_sorting_key_of_a_table_is_its_key_once_that_is_known(check: Check) 
     """
     assert check({PIPELINE_FILE: text}, PIPELINE_FILE)[1] == ()
     told = {"clickhouse:default.orders()": {"columns": [["id", "BIGINT"], ["n", "INT"]], "key": ["id"]}}
-    graph, found = check({PIPELINE_FILE: text, str(KEPT): json.dumps(told)}, PIPELINE_FILE)
+    graph, found = check({PIPELINE_FILE: text, str(CACHE_FILE): json.dumps(told)}, PIPELINE_FILE)
     assert found == ()
     assert graph is not None
     assert graph["sink.out"].key == ("id",)
@@ -199,7 +199,7 @@ def test_a_server_that_is_away_need_not_say_again_what_the_key_is(
     asking = Target(tmp_path / PIPELINE_FILE, ask_read=True)
     with pytest.raises(ServiceError, match="does not answer"):
         check_target(asking)
-    (tmp_path / KEPT).parent.mkdir(parents=True)
+    (tmp_path / CACHE_FILE).parent.mkdir(parents=True)
     told = {"clickhouse:default.t()": {"columns": [["id", "BIGINT"]], "key": ["id"]}}
-    (tmp_path / KEPT).write_text(json.dumps(told), encoding="utf-8")
+    (tmp_path / CACHE_FILE).write_text(json.dumps(told), encoding="utf-8")
     assert check_target(asking).graph["sink.out"].key == ("id",)

@@ -14,9 +14,8 @@ from penstock.connectors.print import PrintSink
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import ProjectInvalid, ServiceError, Severity
 from penstock.manifest.model import Every
-from penstock.project.application_settings import settings_from
+from penstock.project.application_settings import INERT, ineffective_settings, settings_from
 from penstock.project.clusters import pipeline_clusters
-from penstock.project.ineffective_settings import INERT, ineffective_settings
 from penstock.settings import Settings
 from penstock.workflow.stages import Target, check, compile_project
 from tests.support import only, spot

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cli.guard import guard
+from penstock.cli.run import guard
 from penstock.clients.conduktor import GatewayInterceptor, GatewayState
 from penstock.codes import CODES
 from penstock.errors import PlanRefused

@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import options, output
-from penstock.errors import Diagnostic, PlanRefused
+from penstock.cli.plan import destructive_refusal
 from penstock.plan.leftovers import Leftover, find_leftovers, forget_leftovers, remove_leftover
 from penstock.workflow.stages import check, compile_project
 
@@ -25,10 +25,7 @@ def command(
     checked = check(options.target(path, directory, env, var, config=config))
     place, store = checked.place, checked.store
     if remove and checked.environment is not None and not checked.environment.allow_destructive and not force:
-        text = f"`{checked.environment.name}` forbids deleting"
-        raise PlanRefused.from_refusals(
-            [Diagnostic("destructive-refused", text, hint="add --force to override this once")]
-        )
+        raise destructive_refusal(f"`{checked.environment.name}` forbids deleting")
     with run_lock(place.lock_file) if remove else nullcontext():
         found = find_leftovers(compile_project(checked), place, store, checked.clusters)
         listed = [(leftover, leftover.bytes) for leftover in found]

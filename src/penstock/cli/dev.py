@@ -6,18 +6,13 @@ import typer
 import yaml
 
 from penstock.cli import output
-from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat
+from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat, command_group
 from penstock.dev import services
 from penstock.dev.variables import PIPELINE, PROJECT, variables
 from penstock.errors import ServiceError, did_you_mean
 from penstock.plan.deployed.place import HOME
 
-app = typer.Typer(
-    help="Real services on this machine, for trying things out.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = command_group("Real services on this machine, for trying things out.")
 Names = Annotated[
     list[str] | None,
     typer.Argument(
@@ -44,10 +39,10 @@ def up(
     """Start services. They keep running, on the same ports, when this command has ended."""
     home, chosen = _home(directory), _check_names(names)
 
-    def began(name: str) -> None:
+    def announce(name: str) -> None:
         output.say(f"Starting {name} …")
 
-    running = services.up(home, chosen, began, auto_create_topics=auto_create_topics)
+    running = services.up(home, chosen, announce, auto_create_topics=auto_create_topics)
     _show(services.report(running), form)
 
 

@@ -4,17 +4,13 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import output
-from penstock.cli.options import DirectoryOption, EnvOption, FormatOption, OutputFormat, PathArgument, VarOption, target
+from penstock.cli import options, output
 from penstock.clients.extras import require
 from penstock.errors import ServiceError
 from penstock.manifest.compile import compile
-from penstock.workflow.stages import check
+from penstock.workflow.stages import Target, check
 
-app = typer.Typer(
-    help="The documentation of a project.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
-)
-
+app = options.command_group("The documentation of a project.")
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where to write. Default: `site` in the project.", show_default=False),
@@ -23,16 +19,16 @@ OutputOption = Annotated[
 
 @app.command("generate")
 def generate(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     folder: OutputOption = None,
-    form: FormatOption = OutputFormat.TEXT,
+    form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Write a site that describes the project. It opens from disk and needs no network."""
-    site = _generate_site(path, directory, env, var, folder)
-    if form is OutputFormat.JSON:
+    site = _generate_site(options.target(path, directory, env, var), folder)
+    if form is options.OutputFormat.JSON:
         output.put_json({"directory": str(site), "index": str(site / "index.html")})
     else:
         output.put(f"Wrote {site}. Open {site / 'index.html'}.")
@@ -40,10 +36,10 @@ def generate(
 
 @app.command("serve")
 def serve(
-    path: PathArgument = None,
-    directory: DirectoryOption = None,
-    env: EnvOption = None,
-    var: VarOption = None,
+    path: options.PathArgument = None,
+    directory: options.DirectoryOption = None,
+    env: options.EnvOption = None,
+    var: options.VarOption = None,
     folder: OutputOption = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 chooses a free one.")] = 8080,
     browse: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
@@ -51,7 +47,7 @@ def serve(
     """Write the site and serve it on this machine until Ctrl-C."""
     from penstock.site.serve import serve as bind
 
-    site = _generate_site(path, directory, env, var, folder)
+    site = _generate_site(options.target(path, directory, env, var), folder)
     try:
         server = bind(site, port)
     except OSError as error:
@@ -69,14 +65,12 @@ def serve(
         server.server_close()
 
 
-def _generate_site(
-    path: Path | None, directory: Path | None, env: str | None, var: list[str] | None, folder: Path | None
-) -> Path:
+def _generate_site(wanted: Target, folder: Path | None) -> Path:
     from penstock.site.describe import describe
     from penstock.site.write import write_site
 
     require("fast_sugiyama", extra="docs")
-    checked = check(target(path, directory, env, var), ignore_runtime=True, governed=False)
+    checked = check(wanted, ignore_runtime=True, governed=False)
     output.show_diagnostics(checked.notes)
     environment = checked.environment.name if checked.environment else None
     site = folder or checked.root / "site"

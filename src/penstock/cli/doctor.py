@@ -19,7 +19,7 @@ from penstock.manifest.model import QuerySpec
 from penstock.plan.deployed.checkpoint_damage import Damage
 from penstock.plan.deployed.place import ProjectPlace
 from penstock.plan.deployed.state import batch_outputs, read_deployed_state
-from penstock.project.runtime import ConnectClusters, Runtime
+from penstock.project.runtime import Runtime
 from penstock.workflow.stages import CheckedProject, Target, check, compile_project
 
 MEMORY_GB = 2
@@ -65,11 +65,8 @@ def _machine(path: Path) -> Iterator[Finding]:
     folder = next(p for p in (path.absolute(), *path.absolute().parents) if p.is_dir())
     free = shutil.disk_usage(folder).free / 2**30
     yield Finding("disk", free >= DISK_GB, f"{free:.1f} GB free; {DISK_GB} GB are needed")
-    yield Finding(
-        "directory",
-        os.access(folder, os.W_OK),
-        f"{folder} can{'' if os.access(folder, os.W_OK) else 'not'} be written",
-    )
+    writable = os.access(folder, os.W_OK)
+    yield Finding("directory", writable, f"{folder} can{'' if writable else 'not'} be written")
 
 
 def _project(wanted: Target, repair: bool) -> Iterator[Finding]:
@@ -119,15 +116,11 @@ def _addresses(runtime: Runtime) -> Iterator[tuple[str, str]]:
         yield from (("kafka", server) for server in runtime.kafka.bootstrap_servers)
     if runtime.schema_registry:
         yield from (("schema registry", url) for url in runtime.schema_registry.url)
-    yield from _cluster_addresses("connect", runtime.connect)
+    for name, cluster in (runtime.connect.clusters if runtime.connect else {}).items():
+        if cluster.rest_url:
+            yield f"connect {name}", cluster.rest_url
     if runtime.conduktor and runtime.conduktor.gateway and runtime.conduktor.gateway.admin_url:
         yield "gateway", runtime.conduktor.gateway.admin_url
-
-
-def _cluster_addresses(what: str, clusters: ConnectClusters | None) -> Iterator[tuple[str, str]]:
-    for name, cluster in (clusters.clusters if clusters else {}).items():
-        if cluster.rest_url:
-            yield f"{what} {name}", cluster.rest_url
 
 
 def _reach(address: str) -> str:

@@ -6,7 +6,7 @@ import typer
 import yaml
 
 from penstock.cli import output
-from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat, PathArgument, target
+from penstock.cli.options import DirectoryOption, FormatOption, OutputFormat, PathArgument, command_group, target
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean, has_errors
 from penstock.project.load import environment_files, load
 from penstock.project.parse import parse
@@ -15,9 +15,7 @@ from penstock.project.yaml.read import read_document
 from penstock.project.yaml.secrets import is_secret, mask_secrets
 from penstock.project.yaml.variables import load_environ, resolve_variables
 
-app = typer.Typer(
-    help="The environments of a project.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
-)
+app = command_group("The environments of a project.")
 
 
 @app.command("list")
@@ -68,7 +66,7 @@ def show_environment(
     assert document is not None
     environ = load_environ(folder, name, os.environ)
     value, _ = resolve_variables(document.value.get("runtime") or {}, environ)
-    known_secrets = {v for k, v in environ.items() if is_secret(k, environ) and len(v) >= _TELLING}
+    known_secrets = {v for k, v in environ.items() if is_secret(k, environ) and len(v) >= _SHORTEST_MASKED}
     report = {
         "environment": name,
         "description": environment.description,
@@ -82,7 +80,7 @@ def show_environment(
         output.put(yaml.safe_dump(report, sort_keys=False, allow_unicode=True).rstrip())
 
 
-_TELLING = 4
+_SHORTEST_MASKED = 4
 """The minimum length of a secret that is masked inside other texts."""
 
 

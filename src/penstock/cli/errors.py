@@ -7,21 +7,18 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from penstock.cli import options, output
-from penstock.cli.printable import escape_controls
 from penstock.cli.table import lines
-from penstock.cli.values import ValueReader
+from penstock.clients.clusters import Clusters
 from penstock.clients.dead_letters.model import DeadLetter, PendingDeadLetters
-from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
+from penstock.clients.kafka.avro_values import decode_avro, schema_number
+from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid, ServiceError
 from penstock.plan.deployed.state import record_replay_progress
-from penstock.workflow.dead_letters import mask_dead_letters, pending_dead_letters, waiting
+from penstock.workflow.dead_letters import find_dead_letters, mask_dead_letters
 from penstock.workflow.packages import fetch_packages, packages_of
 from penstock.workflow.stages import CheckedProject, check, compile_project
 
-app = typer.Typer(
-    help="Dead letters, rows and records that could not be processed: list, show, replay or discard them.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+app = options.command_group(
+    "Dead letters, rows and records that could not be processed: list, show, replay or discard them."
 )
 NodeOption = Annotated[
     str | None, typer.Option("--node", metavar="NODE", help="Only dead letters of this source, model or sink.")
@@ -58,19 +55,14 @@ def list_(
 ) -> None:
     """List the pending dead letters: origin, rejecting node and reason."""
     checked = check(options.target(path, directory, env, config=config))
-    found = waiting(checked, node)
+    found = find_dead_letters(checked, node)
     reader = ValueReader(checked.clusters)
     if form is options.OutputFormat.JSON:
-        output.put_json_items(
-            reader.to_json(dead_letter) for dead_letter in mask_dead_letters(checked, islice(found, limit))
-        )
+        output.put_json_items(map(reader.to_json, mask_dead_letters(checked, islice(found, limit))))
         return
     shown = min(len(found), limit or _SHOWN)
-    rows = [
-        _row(number, dead_letter, reader)
-        for number, dead_letter in enumerate(mask_dead_letters(checked, islice(found, shown)), 1)
-    ]
-    for line in lines(rows, None):
+    numbered = enumerate(mask_dead_letters(checked, islice(found, shown)), 1)
+    for line in lines([_row(number, dead_letter, reader) for number, dead_letter in numbered], None):
         output.put(line)
     more = f" The first {shown:,} are shown; `--limit` shows more." if shown < len(found) else ""
     output.say(f"{len(found):,} dead letter{'s' if len(found) != 1 else ''}.{more}")
@@ -88,18 +80,18 @@ def show(
 ) -> None:
     """Show one dead letter in full."""
     checked = check(options.target(path, directory, env, config=config))
-    found = pending_dead_letters(checked, node, number)
+    found = find_dead_letters(checked, node)
     if number > len(found):
         text = f"there is no dead letter {number}: {len(found)} are pending"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
-    (shown_one,) = mask_dead_letters(checked, found[number - 1 : number])
+    (shown_one,) = mask_dead_letters(checked, islice(found, number - 1, number))
     dead_letter = ValueReader(checked.clusters).to_json(shown_one)
     if form is options.OutputFormat.JSON:
         output.put_json(dead_letter)
         return
     for name, value in dead_letter.items():
         shown = "" if value is None else value if isinstance(value, str) else output.exact_json(value)
-        output.put(f"{name:<10} {escape_controls(shown)}")
+        output.put(f"{name:<10} {output.escape_controls(shown)}")
 
 
 @app.command("replay")
@@ -118,7 +110,7 @@ def replay(
     """
     checked = check(replace(options.target(path, directory, env, config=config), ask_read=True))
     with _hold_replay_lock(checked) as locks:
-        found = waiting(checked, node)
+        found = find_dead_letters(checked, node)
         result = _replay_nodes(checked, found, locks, overwrite=overwrite) if found else []
     whys = [f"{row['records']:,} of `{each['node']}`: {row['why']}" for each in result for row in each["left"]]
     if whys and not any(row["records"] for row in result):
@@ -155,7 +147,7 @@ def discard(
     checked = check(options.target(path, directory, env, config=config))
     count, store = 0, checked.marks
     with _hold_replay_lock(checked):
-        chosen = (dead_letter for dead_letter in waiting(checked, node) if code in (None, dead_letter.code))
+        chosen = (dead_letter for dead_letter in find_dead_letters(checked, node) if code in (None, dead_letter.code))
         while some := list(islice(chosen, _AT_ONCE)):
             record_replay_progress(store, checked.place, some)
             count += len(some)
@@ -203,18 +195,65 @@ def _replay_nodes(
     return result
 
 
+class ValueReader:
+    """Decodes Avro values with the schemas of the registry. Asks once per schema."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        book = None if clusters.source is None else clusters.source.schemas
+        self._registry = None if book is None else book.registry
+        self._schemas: dict[int, str | None] = {}
+
+    def text(self, dead_letter: DeadLetter) -> str:
+        """The value as text."""
+        found = self.decode_value(dead_letter)
+        return str(dead_letter.about["value"] or "") if found is None else output.exact_json(found)
+
+    def to_json(self, dead_letter: DeadLetter) -> dict[str, Any]:
+        """The dead letter as JSON, with an Avro value decoded."""
+        found = self.decode_value(dead_letter)
+        return dead_letter.to_json() if found is None else {**dead_letter.to_json(), "decoded": found}
+
+    def decode_value(self, dead_letter: DeadLetter) -> Any:
+        """The decoded value of an Avro record; None if it is not Avro or cannot be decoded."""
+        number = None if dead_letter.value is None else schema_number(dead_letter.value)
+        schema = None if number is None else self._schema(number)
+        if schema is None or dead_letter.value is None:
+            return None
+        try:
+            return decode_avro(schema, dead_letter.value)
+        except ValueError:
+            return None
+
+    def _schema(self, number: int) -> str | None:
+        if number not in self._schemas:
+            self._schemas[number] = self._fetch_schema(number)
+        return self._schemas[number]
+
+    def _fetch_schema(self, number: int) -> str | None:
+        if self._registry is None:
+            return None
+        try:
+            found = self._registry.schema(number)
+        except (LookupError, ValueError):
+            return None
+        except ServiceError:
+            self._registry = None
+            return None
+        return found.text if found.kind == "AVRO" else None
+
+
 def _row(number: int, dead_letter: DeadLetter, reader: ValueReader) -> dict[str, Any]:
     about = dead_letter.about
     return {
         "": number,
         "record": dead_letter.record,
         "code": about["code"],
-        "reason": _cut(str(about["message"] or ""), 100),
+        "reason": _shorten(str(about["message"] or ""), 100),
         "rejected by": dead_letter.node,
         "time": about["time"],
-        "value": _cut(reader.text(dead_letter), 40),
+        "value": _shorten(reader.text(dead_letter), 40),
     }
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -15,27 +15,23 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli import output
-from penstock.cli.printable import escape_controls, escape_lines
+from penstock.cli.output import escape_controls, escape_lines
 from penstock.cli.query_states import StateChanges, clock_time, state_text, summary_line
 
 if TYPE_CHECKING:
     from penstock.runtime.delivery.progress import QueryProgress
 
 STATES = {
-    "waiting": "dim",
+    **dict.fromkeys(("waiting", "not started"), "dim"),
+    **dict.fromkeys(("retrying", "stopping", "stopped"), "yellow"),
     "running": "cyan",
-    "retrying": "yellow",
-    "stopping": "yellow",
     "finished": "green",
-    "stopped": "yellow",
     "failed": "red",
-    "not started": "dim",
 }
-
 WIDE = 240
 """A file or a pipe takes lines of any length."""
-ASIDE = ("late", "rejected")
-SPARE = ("batches", "batch ms", "rows/s")
+COUNTS = ("late", "rejected")
+DROPPED_WHEN_NARROW = ("batches", "batch ms", "rows/s")
 """Columns that are dropped on a narrow terminal, in this order."""
 
 
@@ -87,9 +83,9 @@ class LiveTable:
 
     def refresh(self) -> None:
         if self._live:
-            self._live.update(self._moving(), refresh=True)
+            self._live.update(self._live_view(), refresh=True)
         else:
-            self._tell(time.monotonic())
+            self._log_changes(time.monotonic())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -98,15 +94,15 @@ class LiveTable:
             self._live.update(self._table(), refresh=True)
             self._live.stop()
         elif not self._quiet:
-            self._tell(math.inf)
-            self._sum_up()
+            self._log_changes(math.inf)
+            self._print_summary()
 
     @property
     def is_moving(self) -> bool:
         """Whether the table is redrawn on a terminal."""
         return self._live is not None
 
-    def _sum_up(self) -> None:
+    def _print_summary(self) -> None:
         if output.log_format is None:
             self._console.print(self._table())
             return
@@ -114,19 +110,19 @@ class LiveTable:
             fields = {name: value for name, value in row.to_json().items() if name != "error"}
             output.say(summary_line(row), **fields)
 
-    def _tell(self, now: float) -> None:
+    def _log_changes(self, now: float) -> None:
         if self._quiet or (self._console.is_terminal and output.log_format is None):
             return
         rows = self._rows()
         for level, query, text in self._changes.lines(rows):
             output.say(f"{query}: {escape_lines(text)}", level=level, query=query)
-        if self._epochs and (told := self._epochs.next_line(rows, now)) is not None:
-            output.say(told)
+        if self._epochs and (line := self._epochs.next_line(rows, now)) is not None:
+            output.say(line)
 
     def _table(self) -> Table:
         return table(self._rows(), self._console.width)
 
-    def _moving(self) -> RenderableType:
+    def _live_view(self) -> RenderableType:
         rows, width = self._rows(), self._console.width
         return Group(table(rows, width), *notes(rows), *bars(rows, width))
 
@@ -136,7 +132,7 @@ def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
     columns: dict[str, list[str]] = {
         "rows in": [f"{row.rows_in:,}" for row in rows],
         "rows out": [f"{row.rows_out:,}" for row in rows],
-        **{word: [f"{getattr(row, word):,}" for row in rows] for word in ASIDE if any(getattr(r, word) for r in rows)},
+        **{word: [f"{getattr(row, word):,}" for row in rows] for word in COUNTS if any(getattr(r, word) for r in rows)},
         "rows/s": [f"{row.rows_per_second:,.0f}" for row in rows],
         "batch ms": [f"{row.batch_ms:,}" for row in rows],
         "batches": [f"{row.batches:,}" for row in rows],
@@ -145,7 +141,7 @@ def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
         "query": [row.query for row in rows],
         "state": [state_text(row.to_json()) for row in rows],
     }
-    for least in SPARE:
+    for least in DROPPED_WHEN_NARROW:
         if _needed_width({**fixed, **columns}) <= width:
             break
         del columns[least]
@@ -165,10 +161,8 @@ def notes(rows: "Sequence[QueryProgress]") -> Iterator[Text]:
     """The errors of queries, each with its hint."""
     for row in rows:
         if row.error is not None and row.retry is not None:
-            tries = f"retry {row.retry.attempt:,} since {clock_time(row.retry.since)}"
-            yield Text.assemble(
-                (f"{row.query}: {tries}: ", "yellow"), escape_controls(row.error.message), _hint_of(row)
-            )
+            tries = f"{row.query}: retry {row.retry.attempt:,} since {clock_time(row.retry.since)}: "
+            yield Text.assemble((tries, "yellow"), escape_controls(row.error.message), _hint_of(row))
         elif row.error is not None and row.state == "failed":
             yield Text.assemble((f"{row.query}: failed: ", "red"), escape_controls(row.error.message), _hint_of(row))
 
@@ -214,11 +208,11 @@ def skipped_rows_note(row: "QueryProgress") -> tuple[str, bool] | None:
         return (f"{row.query}: its dead letters were {_describe_kept(row)}", False) if row.kept_in else None
     if late and not row.late_kept:
         dropped = f"at least {late}; dropped"
-        said = f"{rejected}; {_describe_kept(row)}; {dropped}" if rejected else dropped
-        return f"{row.query}: {said}", False
+        described = f"{rejected}; {_describe_kept(row)}; {dropped}" if rejected else dropped
+        return f"{row.query}: {described}", False
     none_taken = bool(row.rejected) and row.rejected >= row.rows_in > 0 and not row.rows_out
-    said = f"all {rejected}" if none_taken and row.rejected > 1 else ", ".join(filter(None, (rejected, late)))
-    return f"{row.query}: {said}; {_describe_kept(row)}", none_taken
+    described = f"all {rejected}" if none_taken and row.rejected > 1 else ", ".join(filter(None, (rejected, late)))
+    return f"{row.query}: {described}; {_describe_kept(row)}", none_taken
 
 
 def _rows(count: int, what: str) -> str:

@@ -16,23 +16,9 @@ from penstock.errors import PenstockError, ServiceError
 
 BUG: Final = 70
 COMMANDS: Final = (
-    "init",
-    "validate",
-    "compile",
-    "lineage",
-    "docs",
-    "envs",
-    "plan",
-    "run",
-    "show",
-    "errors",
-    "state",
-    "status",
-    "stop",
-    "doctor",
-    "clean",
-    "dev",
-)
+    "init", "validate", "compile", "lineage", "docs", "envs", "plan", "run", "show", "errors", "state", "status",
+    "stop", "doctor", "clean", "dev",
+)  # fmt: skip
 
 
 class Commands(TyperGroup):
@@ -75,8 +61,8 @@ def penstock(
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without the sign for an arrow still gets the rest
-    gc.set_threshold(1_000_000, 10, 10)  # trees of SQL are built and kept: looking for garbage in them finds little
+            stream.reconfigure(errors="replace")  # a terminal that cannot show an arrow still shows the rest
+    gc.set_threshold(1_000_000, 10, 10)  # trees of SQL live long: searching them for garbage finds little
     try:
         app(prog_name="penstock")
     except PenstockError as error:
@@ -91,7 +77,7 @@ def main() -> None:
         full = ServiceError("disk-full", f"cannot write {error.filename or 'a file'}: {error.strerror}")
         output.fail(full)
         sys.exit(full.exit_code)
-    except Exception:  # noqa: BLE001 - whatever was not foreseen is a bug, and says so
+    except Exception:  # noqa: BLE001 - any other exception is a bug
         _report_bug()
 
 

@@ -27,6 +27,11 @@ class OutputFormat(StrEnum):
 F = TypeVar("F", bound=StrEnum)
 
 
+def command_group(text: str) -> typer.Typer:
+    """A command that has only other commands."""
+    return typer.Typer(help=text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
 def remember_json(form: F) -> F:
     """Remember whether errors are reported as JSON."""
     output.json_mode = form == OutputFormat.JSON
@@ -42,8 +47,7 @@ PathArgument = Annotated[
     ),
 ]
 DirectoryOption = Annotated[
-    Path | None,
-    typer.Option("--project-dir", "-p", metavar="PATH", help="The same as PATH.", show_default=False),
+    Path | None, typer.Option("--project-dir", "-p", metavar="PATH", help="The same as PATH.", show_default=False)
 ]
 EnvOption = Annotated[
     str | None,
@@ -64,6 +68,26 @@ ConfigOption = Annotated[
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
 FormatOption = Annotated[OutputFormat, typer.Option("--format", help="The output format.", callback=remember_json)]
+SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; repeatable.")]
+RebuildOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-rebuild",
+        metavar="NAME",
+        help="Let these queries start over: names separated by commas, or `all` for all that must; repeatable.",
+    ),
+]
+TruncateOption = Annotated[
+    bool,
+    typer.Option("--truncate", help="Empty the outputs of queries that start over, and also rebuild their readers."),
+]
+AdoptOption = Annotated[
+    bool,
+    typer.Option("--adopt-state", help="Let the environment resume from the state of runs without an environment."),
+]
+CarryOption = Annotated[
+    list[str] | None, typer.Option("--carry", metavar="OLD=NEW", help="Keep the state of a renamed model; repeatable.")
+]
 
 
 def target(
@@ -78,11 +102,11 @@ def target(
     """The path from the command line, else the pipeline that the settings name, else the current directory."""
     chosen = path or directory
     if chosen is None:
-        chosen, config = _by_settings(config)
+        chosen, config = _path_from_settings(config)
     return Target(chosen, env, _variables(variables or ()), strict, config=config)
 
 
-def _by_settings(config: Path | None) -> tuple[Path, Path | None]:
+def _path_from_settings(config: Path | None) -> tuple[Path, Path | None]:
     """The pipeline that the settings name, and the settings file; else the current directory. A project in the current
     directory has priority over a pipeline with the default name.
     """
@@ -112,3 +136,18 @@ def _variables(given: Sequence[str]) -> Mapping[str, Any]:
         except yaml.YAMLError:
             found[name.strip()] = value
     return found
+
+
+def allowed_rebuilds(written: Sequence[str] | None, truncate: bool) -> Sequence[str]:
+    """The queries that may be rebuilt. `--truncate` applies only to them."""
+    if truncate and not written:
+        raise typer.BadParameter("--truncate needs --allow-rebuild, which names the queries that start over")
+    return written or ()
+
+
+def parse_carried_names(written: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    """The old and new names of models that keep their state."""
+    pairs = [text.partition("=") for text in written or ()]
+    if wrong := [old for old, sign, new in pairs if not (old and sign and new)]:
+        raise typer.BadParameter(f"`{wrong[0]}` is not of the form OLD=NEW")
+    return tuple((old, new) for old, _, new in pairs)

@@ -1,6 +1,7 @@
 """Output of commands. Data and JSON go to stdout, everything else to stderr."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -9,22 +10,15 @@ from decimal import Decimal
 from textwrap import indent
 from typing import Any, Final, Literal
 
-from penstock.cli.printable import escape_lines
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid, Severity
 
 json_mode = False
 """Whether `--format json` was given; set while the arguments are read."""
-
-
 log_format: Literal["text", "json"] | None = None
 """The log format of a run without a terminal. None for other commands."""
 
 Level = Literal["INFO", "WARN", "ERROR"]
-_LEVELS: Final[Mapping[Severity, Level]] = {
-    Severity.ERROR: "ERROR",
-    Severity.WARNING: "WARN",
-    Severity.INFO: "INFO",
-}
+_LEVELS: Final[Mapping[Severity, Level]] = {Severity.ERROR: "ERROR", Severity.WARNING: "WARN", Severity.INFO: "INFO"}
 
 
 def begin_log(wanted: str | None = None) -> None:
@@ -79,35 +73,27 @@ def put_json_items(values: Iterable[Any]) -> None:
 
 def exact_json(value: Any, indent: int | None = None, lead: str = "") -> str:
     """JSON in which decimals are numbers with all their digits; `json` would convert them to floats."""
+
+    def inner(item: Any) -> str:
+        return exact_json(item, indent, lead + " " * (indent or 0))
+
     match value:
         case Decimal():
             return f"{value:f}"
         case dict():
-            items = [
-                f"{_text(str(key))}: {exact_json(item, indent, _deeper(lead, indent))}" for key, item in value.items()
-            ]
+            items = [f"{json.dumps(str(key), ensure_ascii=False)}: {inner(item)}" for key, item in value.items()]
             return _enclose_items("{", items, "}", indent, lead)
         case list():
-            return _enclose_items(
-                "[", [exact_json(item, indent, _deeper(lead, indent)) for item in value], "]", indent, lead
-            )
+            return _enclose_items("[", [inner(item) for item in value], "]", indent, lead)
         case _:
-            return _text(value)
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _deeper(lead: str, indent: int | None) -> str:
-    return lead + " " * (indent or 0)
+            return json.dumps(value, ensure_ascii=False)
 
 
 def _enclose_items(start: str, items: list[str], end: str, indent: int | None, lead: str) -> str:
     if indent is None or not items:
         return start + ", ".join(items) + end
-    inner = "\n" + _deeper(lead, indent)
-    return f"{start}{inner}{f',{inner}'.join(items)}\n{lead}{end}"
+    before = "\n" + lead + " " * indent
+    return f"{start}{before}{f',{before}'.join(items)}\n{lead}{end}"
 
 
 def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
@@ -174,22 +160,38 @@ def report(diagnostics: Iterable[Diagnostic], *, as_texts: bool = False) -> dict
     `warnings` are texts for a pipeline; `diagnostics` has all fields.
     """
     listed = list(diagnostics)
-
-    def told(found: list[Diagnostic]) -> list[Any]:
-        return [str(d) if as_texts else d.to_json() for d in found]
-
-    errors = [d for d in listed if d.severity is Severity.ERROR]
-    warnings = [d for d in listed if d.severity is not Severity.ERROR]
-    return {
-        "success": True,
-        "is_valid": not errors,
-        "errors": told(errors),
-        "warnings": told(warnings),
-        "diagnostics": [d.to_json() for d in listed],
-    }
+    errors: list[Any] = []
+    warnings: list[Any] = []
+    for diagnostic in listed:
+        kind = errors if diagnostic.severity is Severity.ERROR else warnings
+        kind.append(str(diagnostic) if as_texts else diagnostic.to_json())
+    whole = {"success": True, "is_valid": not errors, "errors": errors, "warnings": warnings}
+    return {**whole, "diagnostics": [d.to_json() for d in listed]}
 
 
 def failed_report(error: PenstockError) -> dict[str, Any]:
     """The report of a check that could not be made."""
     whole = {"success": False, "is_valid": False, "errors": [str(error)], "warnings": []}
     return {**whole, "error": error.to_json()}
+
+
+# Control characters in foreign texts
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that move the cursor, change colours, end lines or change the writing direction."""
+_SHORT: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def escape_controls(text: str) -> str:
+    """The text with its control characters as escapes, on one line."""
+    return _CONTROL.sub(lambda found: _escape(found[0]), text)
+
+
+def escape_lines(text: str) -> str:
+    """The text with its control characters as escapes, except line feeds."""
+    return "\n".join(map(escape_controls, text.split("\n")))
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

@@ -1,51 +1,19 @@
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
 
 import typer
 
 from penstock.cli import options, output
 from penstock.cli.readiness import connector_findings
-from penstock.errors import PlanRefused, ServiceError
+from penstock.errors import Diagnostic, PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary, to_json
 from penstock.workflow.stages import check, compile_project, plan_project
 
-SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; repeatable.")]
-RebuildOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-rebuild",
-        metavar="NAME",
-        help="Let these queries start over: names separated by commas, or `all` for all that must; repeatable.",
-    ),
-]
-TruncateOption = Annotated[
-    bool,
-    typer.Option("--truncate", help="Empty the outputs of queries that start over, and also rebuild their readers."),
-]
-AdoptOption = Annotated[
-    bool,
-    typer.Option("--adopt-state", help="Let the environment resume from the state of runs without an environment."),
-]
-CarryOption = Annotated[
-    list[str] | None,
-    typer.Option("--carry", metavar="OLD=NEW", help="Keep the state of a renamed model; repeatable."),
-]
 
-
-def allowed_rebuilds(written: Sequence[str] | None, truncate: bool) -> Sequence[str]:
-    """The queries that may be rebuilt. `--truncate` applies only to them."""
-    if truncate and not written:
-        raise typer.BadParameter("--truncate needs --allow-rebuild, which names the queries that start over")
-    return written or ()
-
-
-def carried_names(written: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
-    """The old and new names of models that keep their state."""
-    pairs = [text.partition("=") for text in written or ()]
-    if wrong := [old for old, sign, new in pairs if not (old and sign and new)]:
-        raise typer.BadParameter(f"`{wrong[0]}` is not of the form OLD=NEW")
-    return tuple((old, new) for old, _, new in pairs)
+def destructive_refusal(text: str) -> PlanRefused:
+    """The refusal of what an environment forbids."""
+    return PlanRefused.from_refusals(
+        [Diagnostic("destructive-refused", text, hint="add --force to override this once")]
+    )
 
 
 def command(
@@ -54,21 +22,21 @@ def command(
     config: options.ConfigOption = None,
     env: options.EnvOption = None,
     var: options.VarOption = None,
-    select: SelectOption = None,
-    allow_rebuild: RebuildOption = None,
-    truncate: TruncateOption = False,
-    adopt_state: AdoptOption = False,
-    carry: CarryOption = None,
+    select: options.SelectOption = None,
+    allow_rebuild: options.RebuildOption = None,
+    truncate: options.TruncateOption = False,
+    adopt_state: options.AdoptOption = False,
+    carry: options.CarryOption = None,
     form: options.FormatOption = options.OutputFormat.TEXT,
 ) -> None:
     """Show what `run` would create, start, change and retire, and whether its sources and sinks are ready."""
     checked = check(replace(options.target(path, directory, env, var, config=config), ask_read=True))
-    checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
+    checked = replace(checked, adopts_state=adopt_state, carries=options.parse_carried_names(carry))
     plan = plan_project(
         checked,
         compile_project(checked),
         select=select or (),
-        allow_rebuild=allowed_rebuilds(allow_rebuild, truncate),
+        allow_rebuild=options.allowed_rebuilds(allow_rebuild, truncate),
         truncate=truncate,
     )
     checks = () if plan.refusals else connector_findings(checked, plan.manifest, select or ())

@@ -25,14 +25,19 @@ def clock_time(at: float) -> str:
     return time.strftime("%H:%M:%SZ", time.gmtime(at))
 
 
+def counts_text(query: Mapping[str, Any]) -> str:
+    """The rows and batches of a query from its progress as JSON."""
+    extra = "".join(f", {query[word]:,} {word}" for word in ("late", "rejected") if query.get(word))
+    batches = f"{query['batches']:,} batch{'' if query['batches'] == 1 else 'es'}"
+    return f"{query['rows_in']:,} rows in, {query['rows_out']:,} out{extra}, {batches}"
+
+
 def summary_line(row: "QueryProgress") -> str:
     """The progress of a query as a log line."""
-    aside = "".join(f", {count:,} {word}" for word, count in (("late", row.late), ("rejected", row.rejected)) if count)
-    batches = f"{row.batches:,} batch{'' if row.batches == 1 else 'es'}"
     if row.state == "not started":
         because = f": waiting for {' and '.join(f'`{name}`' for name in row.waiting_for)}" if row.waiting_for else ""
         return f"{row.query}: not started{because}"
-    return f"{row.query}: {row.state}: {row.rows_in:,} rows in, {row.rows_out:,} out{aside}, {batches}"
+    return f"{row.query}: {row.state}: {counts_text(row.to_json())}"
 
 
 class StateChanges:

@@ -1,30 +1,25 @@
 import os
+import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from penstock.cli import options, output
 from penstock.cli.class_training import begin_training
-from penstock.cli.guard import guard
-from penstock.cli.plan import (
-    AdoptOption,
-    CarryOption,
-    RebuildOption,
-    SelectOption,
-    TruncateOption,
-    allowed_rebuilds,
-    carried_names,
-)
+from penstock.cli.plan import destructive_refusal
 from penstock.cli.stopping import Signals, announce_stop
-from penstock.errors import PlanRefused
+from penstock.errors import Diagnostic, PlanRefused
 from penstock.plan.explain import explain, summary
-from penstock.plan.steps import Plan
+from penstock.plan.steps import DeleteConnector, DeleteVirtualTopic, EmptyOutput, Plan, RebuildQuery, RetireQuery
+from penstock.project.project import Environment
 from penstock.workflow.stages import CheckedProject, check, compile_project, plan_project
 
 if TYPE_CHECKING:
     from penstock.runtime.delivery.progress import ProgressBoard
+
+_Destructive: TypeAlias = RebuildQuery | EmptyOutput | RetireQuery | DeleteConnector | DeleteVirtualTopic
 
 
 def command(
@@ -34,11 +29,11 @@ def command(
     env: options.EnvOption = None,
     var: options.VarOption = None,
     once: Annotated[bool, typer.Option("--once", help="Process the available rows, then end.")] = False,
-    select: SelectOption = None,
-    allow_rebuild: RebuildOption = None,
-    truncate: TruncateOption = False,
-    adopt_state: AdoptOption = False,
-    carry: CarryOption = None,
+    select: options.SelectOption = None,
+    allow_rebuild: options.RebuildOption = None,
+    truncate: options.TruncateOption = False,
+    adopt_state: options.AdoptOption = False,
+    carry: options.CarryOption = None,
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Do not ask for a confirmation in a protected environment.")
     ] = False,
@@ -51,8 +46,8 @@ def command(
     output.begin_log(os.environ.get("PENSTOCK__LOG_FORMAT"))
     checked = check(replace(options.target(path, directory, env, var, config=config), ask_read=True))
     output.begin_log(checked.settings.log_format)
-    checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
-    allowed = allowed_rebuilds(allow_rebuild, truncate)
+    checked = replace(checked, adopts_state=adopt_state, carries=options.parse_carried_names(carry))
+    allowed = options.allowed_rebuilds(allow_rebuild, truncate)
     plan = plan_project(
         checked, compile_project(checked), select=select or (), allow_rebuild=allowed, truncate=truncate, once=once
     )
@@ -110,3 +105,35 @@ def _report_skipped_rows(board: "ProgressBoard") -> None:
 
     for text, none_taken in filter(None, map(skipped_rows_note, board.snapshot())):
         output.warn(text) if none_taken else output.say(text)
+
+
+# Protected environments
+
+
+def _step_target(step: _Destructive) -> str:
+    match step:
+        case RebuildQuery(query):
+            return query.name
+        case EmptyOutput(_, location):
+            return location
+        case _:
+            return step.name
+
+
+def guard(environment: Environment, plan: Plan, *, confirmed: bool, forced: bool) -> None:
+    """Refuse what the environment forbids, and ask for a confirmation if it is protected."""
+    destructive = [step for step in plan.steps if isinstance(step, _Destructive)]
+    if destructive and not environment.allow_destructive and not forced:
+        names = ", ".join(_step_target(step) for step in destructive)
+        raise destructive_refusal(f"`{environment.name}` forbids this plan to rebuild, retire or delete: {names}")
+    if not environment.asks_first or confirmed or not plan.changes:
+        return
+    if not sys.stdin.isatty():
+        text = f"`{environment.name}` is protected, and there is no terminal to ask for a confirmation"
+        raise PlanRefused.from_refusals([Diagnostic("confirmation-needed", text, hint="add --confirm")])
+    output.say(f"This changes the protected environment `{environment.name}`.")
+    sys.stderr.write(f"Type `{environment.name}` to continue: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != environment.name:
+        text = "the name does not match; nothing was done"
+        raise PlanRefused.from_refusals([Diagnostic("confirmation-needed", text)])

@@ -15,12 +15,7 @@ from penstock.workflow.stages import CheckedProject, check, compile_project, fin
 if TYPE_CHECKING:
     from penstock.runtime.checkpoint.state_stats import OperatorState, QueryState
 
-_SPARKS_OWN = {
-    "symmetricHashJoin": "JOIN",
-    "dedupe": "DISTINCT",
-    "dedupeWithinWatermark": "DISTINCT",
-}
-
+_SPARKS_OWN = {"symmetricHashJoin": "JOIN", "dedupe": "DISTINCT", "dedupeWithinWatermark": "DISTINCT"}
 _WINDOWS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
 
 
@@ -37,20 +32,20 @@ def command(
     checked = check(options.target(path, directory, env, var, config=config))
     manifest = compile_project(checked)
     if node is None:
-        _list(checked, manifest, form)
+        _show_all(checked, manifest, form)
         return
     query = _query(checked, find_node(checked.graph, node), manifest)
     document = _document(checked, query)
     if document is None:
         text = f"the query of `{query.name}` has no state yet: it has not finished a batch"
-        raise _none(text, "start it with `penstock run`", query.name)
+        raise _no_state(text, "start it with `penstock run`", query.name)
     if form is options.OutputFormat.JSON:
         output.put_json(document)
     else:
         _print(document)
 
 
-def _list(checked: CheckedProject, manifest: Manifest, form: options.OutputFormat) -> None:
+def _show_all(checked: CheckedProject, manifest: Manifest, form: options.OutputFormat) -> None:
     """List every query of the project in short form."""
     deployed = read_deployed_state(checked.store, checked.place).queries
     queries = [deployed.get(planned.name, planned) for planned in manifest.queries]
@@ -86,7 +81,7 @@ def _document(checked: CheckedProject, query: QuerySpec) -> dict[str, Any] | Non
         "stateful": True,
         "running": running_pid(checked.place.lock_file) is not None,
         "batch": state.batch,
-        "watermark": None if state.watermark_ms is None else _moment(state.watermark_ms),
+        "watermark": None if state.watermark_ms is None else _utc_text(state.watermark_ms),
         "state_backend": state.backend,
         "counted_after_batch": state.noted_batch,
         "operators": _operators(query, state, _times(checked.graph, query)),
@@ -107,14 +102,15 @@ def _query(checked: CheckedProject, node: Node, manifest: Manifest) -> QuerySpec
         readers = [q.name for q in manifest.queries if any(step.node == node.id for step in q.steps)]
         text = f"`{node.name}` has no query of its own"
         hint = f"it is part of {', '.join(f'`{name}`' for name in readers)}" if readers else "name a model"
-        raise _none(text, hint, node.name)
+        raise _no_state(text, hint, node.name)
     query = read_deployed_state(checked.store, checked.place).queries.get(planned.name, planned)
     if not query.stateful:
-        raise _none(f"the query of `{query.name}` keeps no state", "it processes each row independently", query.name)
+        text = f"the query of `{query.name}` keeps no state"
+        raise _no_state(text, "it processes each row independently", query.name)
     return query
 
 
-def _none(text: str, hint: str, name: str) -> ProjectInvalid:
+def _no_state(text: str, hint: str, name: str) -> ProjectInvalid:
     return ProjectInvalid([Diagnostic("no-state", text, hint=hint, params={"name": name})])
 
 
@@ -179,6 +175,6 @@ def _tables(operator: dict[str, Any]) -> str:
     return f" ({', '.join(f'{name} {rows:,}' for name, rows in tables.items())})" if len(tables) > 1 else ""
 
 
-def _moment(milliseconds: int) -> str:
+def _utc_text(milliseconds: int) -> str:
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import options, output
-from penstock.cli.printable import escape_controls
-from penstock.cli.query_states import LIVE_STATES, state_text
+from penstock.cli.output import escape_controls
+from penstock.cli.query_states import LIVE_STATES, counts_text, state_text
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.lag import lag_of
 from penstock.manifest.model import QuerySpec
@@ -57,17 +57,15 @@ def command(
     if holder is not None and pid is None:
         output.put(f"Spark process {holder.spark_pid} of a run that was killed has not ended: `penstock stop` ends it.")
     width = max((len(q["query"]) for q in queries), default=0)
-    wide = max((9, *(len(state_text(q)) for q in queries)))
+    state_width = max((9, *(len(state_text(q)) for q in queries)))
     for query in queries:
-        batches = f"{query['batches']:,} batch{'' if query['batches'] == 1 else 'es'}"
-        aside = "".join(f", {query[word]:,} {word}" for word in ("late", "rejected") if query.get(word))
-        numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out{aside}, {batches}"
         phase = f", phase {query['phase']}" if query.get("phase") else ""
-        output.put(f"  {query['query']:<{width}}  {state_text(query):<{wide}} {numbers}{phase}{_since(query)}")
+        counts = f"{counts_text(query)}{phase}{_since(query)}"
+        output.put(f"  {query['query']:<{width}}  {state_text(query):<{state_width}} {counts}")
         for line in _describe_trouble(query):
             output.put(f"  {'':<{width}}  {line}")
-        for place in query.get("lag", ()):
-            output.put(f"  {'':<{width}}  {_place_line(place)}")
+        for partition in query.get("lag", ()):
+            output.put(f"  {'':<{width}}  {_partition_line(partition)}")
 
 
 def _lag_by_query(checked: CheckedProject) -> dict[str, list[dict[str, Any]]]:
@@ -98,9 +96,9 @@ def _start_positions(query: QuerySpec, checked: CheckedProject, admin: KafkaAdmi
     return found
 
 
-def _place_line(place: Mapping[str, Any]) -> str:
-    waits = "" if not place["seconds"] else f", {place['seconds']:,.1f} s"
-    return f"{place['topic']}/{place['partition']}: {place['records']:,} behind{waits}"
+def _partition_line(partition: Mapping[str, Any]) -> str:
+    waits = "" if not partition["seconds"] else f", {partition['seconds']:,.1f} s"
+    return f"{partition['topic']}/{partition['partition']}: {partition['records']:,} behind{waits}"
 
 
 def _correct_state(document: Mapping[str, Any], pid: int | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from penstock.plan.deployed.state import read_run_record
 from penstock.workflow.stages import check
 
 SPARE_SECS: Final = 5
-SAID: Final = {"given up": "; a batch was cancelled, and the next start replays it", "failed": ", which had failed"}
+ENDS: Final = {"given up": "; a batch was cancelled, and the next start replays it", "failed": ", which had failed"}
 """Text for each abnormal end of a run."""
 
 
@@ -45,19 +45,17 @@ def command(
         while lock_holder(checked.place.lock_file) == holder:
             if time.monotonic() > deadline:
                 text = f"process {pid} did not end within {timeout} s"
-                raise ServiceError(
-                    "unreachable", text, hint=f"wait longer with --timeout, or end it with `kill -9 {pid}`"
-                )
+                hint = f"wait longer with --timeout, or end it with `kill -9 {pid}`"
+                raise ServiceError("unreachable", text, hint=hint)
             time.sleep(0.1)
-    told = read_run_record(checked.store, checked.place).run
-    ended = told.get("ended") if pid is not None and told.get("pid") == pid else None
+    run = read_run_record(checked.store, checked.place).run
+    ended = run.get("ended") if pid is not None and run.get("pid") == pid else None
     if form is options.OutputFormat.JSON:
         output.put_json({"project": checked.graph.name, "stopped": pid is not None, "pid": pid, "ended": ended})
     elif pid is None:
         output.put(f"{checked.graph.name} is not running.")
     elif left_behind:
-        output.put(
-            f"Ended process {pid}, the Spark process of a run that was killed; the next start replays its last batch."
-        )
+        killed = f"Ended process {pid}, the Spark process of a run that was killed"
+        output.put(f"{killed}; the next start replays its last batch.")
     else:
-        output.put(f"Stopped process {pid}{SAID.get(ended or '', '')}.")
+        output.put(f"Stopped process {pid}{ENDS.get(ended or '', '')}.")

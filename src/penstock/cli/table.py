@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from rich.cells import cell_len, set_cell_size
 
-from penstock.cli.output import exact_json
-from penstock.cli.printable import escape_controls
+from penstock.cli.output import escape_controls, exact_json
 
 LEAST: Final = 16
 """The minimum width of a cut text."""

@@ -65,9 +65,8 @@ def command(
             output.show_diagnostics(notes)
             output.put(f"{heading}{_summary(checked)}")
     if form is options.OutputFormat.JSON:
-        output.put_json(
-            {"success": True, "is_valid": not exit_code, "environments": reports} if all_envs else reports[wanted.env]
-        )
+        whole = {"success": True, "is_valid": not exit_code, "environments": reports}
+        output.put_json(whole if all_envs else reports[wanted.env])
     if exit_code:
         raise typer.Exit(exit_code)
 

@@ -1,21 +1,13 @@
 """Query checks that both formats share."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.graph.graph import Node
+from penstock.project.validation.declaration import Declaration
 from penstock.sql.parse.query import Problem
 from penstock.sql.types.columns import Columns
-
-
-class LabeledOrigin(Protocol):
-    """A value with a label and a position in a file."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def origin(self) -> Origin: ...
 
 
 def to_diagnostics(
@@ -34,23 +26,16 @@ def to_diagnostics(
 
 
 def cycle_diagnostics(
-    cycles: Iterable[list[str]], places: Callable[[str], LabeledOrigin], heading: str = ""
+    cycles: Iterable[list[str]], declaration: Callable[[str], Declaration[Any]], heading: str = ""
 ) -> list[Diagnostic]:
     """Report cycles. `heading` begins each message."""
     found = []
     for cycle in cycles:
         names = [node_id.partition(".")[2] for node_id in cycle]
-        place = places(cycle[0])
-        alone = len(names) == 2
-        text = (
-            f"`{names[0]}` reads from itself"
-            if alone
-            else f"these read from each other in a cycle: {' -> '.join(names)}"
-        )
-        hint = "remove one of the references"
-        found.append(
-            Diagnostic("cycle", heading + text, place.origin, place.label, hint, params={"path": " -> ".join(names)})
-        )
+        path, hint = " -> ".join(names), "remove one of the references"
+        reads_itself = len(names) == 2
+        text = f"`{names[0]}` reads from itself" if reads_itself else f"these read from each other in a cycle: {path}"
+        found.append(declaration(cycle[0]).diagnostic("cycle", heading + text, hint, path=path))
     return found
 
 
@@ -61,7 +46,7 @@ def match_spelling(names: Sequence[str], columns: Columns | None) -> tuple[str, 
     return tuple(name if name in present else spelt.get(name.casefold(), name) for name in names)
 
 
-def missing_key(key: Sequence[str], node: Node, origin: Origin, label: str) -> list[Diagnostic]:
+def missing_key(key: Sequence[str], node: Node, declared: Declaration[Any], field: str) -> list[Diagnostic]:
     """Report key columns that are missing from the known outputs."""
     if node.columns is None:
         return []
@@ -75,4 +60,26 @@ def missing_key(key: Sequence[str], node: Node, origin: Origin, label: str) -> l
         f" Available columns: [{', '.join(present)}]"
     )
     hint = did_you_mean(absent[0], present)
-    return [Diagnostic("primary-key-missing", text, origin, label, hint, Severity.ERROR, {"column": absent[0]})]
+    return [declared.diagnostic("primary-key-missing", text, hint, at=(field,), column=absent[0])]
+
+
+def unknown_reference(
+    node_id: str, known: Collection[str], declared: Declaration[Any], field: str, origin: Origin
+) -> Diagnostic:
+    """Report a reference to a node that is not declared."""
+    kind, _, name = node_id.partition(".")
+    own = declared.label.replace("models.", "model.", 1)
+    names = [n.partition(".")[2] for n in known if n.startswith(f"{kind}.") and n != own]
+    hint = did_you_mean(name, names)
+    other = "model" if kind == "source" else "source"
+    if f"{other}.{name}" in known:
+        call = "ref" if other == "model" else "source"
+        instead = f'{call}("{name}")' if field == "sql" else f"{{{call}: {name}}}"
+        hint = f"there is a {other} of that name: write {instead}"
+    text = f"there is no {kind} `{name}`"
+    return Diagnostic(f"unknown-{kind}", text, origin, f"{declared.label}.{field}", hint, params={"name": name})
+
+
+def known_ids(node_ids: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
+    """The ids that are known, each once."""
+    return tuple(dict.fromkeys(node_id for node_id in node_ids if node_id in known))

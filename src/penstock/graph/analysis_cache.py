@@ -29,7 +29,7 @@ class AnalysisCache:
 
     def __init__(self, root: Path | None = None) -> None:
         self._file = None if root is None else root / FILE
-        self._stored_offsets = self._read_file()
+        self._stored = self._read_file()
         self._used: dict[str, dict[str, Any]] = {}
         self._is_new = False
 
@@ -53,7 +53,7 @@ class AnalysisCache:
 
     def save(self) -> None:
         """Write the entries that were used in this run, and only those."""
-        if self._file is None or (not self._is_new and self._used.keys() == self._stored_offsets.keys()):
+        if self._file is None or (not self._is_new and self._used.keys() == self._stored.keys()):
             return
         text = json.dumps({"made_by": _code_version(), "studies": self._used}, separators=(",", ":"))
         staged = self._file.with_name(f".{self._file.name}.{os.getpid()}")
@@ -65,19 +65,17 @@ class AnalysisCache:
             return
 
     def _load_entry(self, key: str) -> QueryAnalysis | None:
-        kept = self._stored_offsets.get(key)
-        if kept is None:
+        stored = self._stored.get(key)
+        if stored is None:
             return None
         try:
-            found = from_json(kept)
-            if any(
-                problem.code not in CODES
-                for problem in (*found.problems, *found.notes, *filter(None, [found.hindrance]))
-            ):
+            found = from_json(stored)
+            problems = (*found.problems, *found.notes, *filter(None, [found.hindrance]))
+            if any(problem.code not in CODES for problem in problems):
                 return None
         except (TypeError, ValueError, KeyError, AttributeError, IndexError):
             return None
-        self._used[key] = kept
+        self._used[key] = stored
         return found
 
     def _read_file(self) -> dict[str, dict[str, Any]]:
@@ -116,6 +114,6 @@ def _cache_key(
     nested: bool,
 ) -> str:
     columns = [(n, None if c is None else [(x.name, x.type) for x in c]) for n, c in inputs.items()]
-    ways = [(n, [_sort_set(getattr(flow, name)) for name in _FLOW]) for n, flow in flows.items()]
-    parts = (columns, sorted(answers.items()), ways, ttl_ms, nested)
+    modes = [(n, [_sort_set(getattr(flow, name)) for name in _FLOW]) for n, flow in flows.items()]
+    parts = (columns, sorted(answers.items()), modes, ttl_ms, nested)
     return hashlib.sha256("\0".join([sql, *map(repr, parts)]).encode()).hexdigest()

@@ -1,6 +1,6 @@
 """Lineage of one column, upstream and downstream."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,21 +31,15 @@ class ColumnEdge:
 
 def upstream_edges(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
     """Every edge upstream of the column, nearest first, at most `depth` steps away."""
-    found: list[ColumnEdge] = []
-    ahead, seen = [ColumnId(node_id, column)], {ColumnId(node_id, column): 0}
-    for target in ahead:
-        if depth is not None and seen[target] >= depth:
-            continue
-        node = graph[target.node]
-        for origin in node.column_origins.get(target.column, ()):
+
+    def edges_into(target: ColumnId) -> Iterator[tuple[ColumnEdge, ColumnId]]:
+        for origin in graph[target.node].column_origins.get(target.column, ()):
             owner = graph.nodes.get(origin.input)
             name = column_spelling(origin.name, owner.columns if owner else None) or origin.name
             source = ColumnId(origin.input, name)
-            found.append(ColumnEdge(source, target, origin.way))
-            if source not in seen:
-                seen[source] = seen[target] + 1
-                ahead.append(source)
-    return found
+            yield ColumnEdge(source, target, origin.way), source
+
+    return _walk(ColumnId(node_id, column), edges_into, depth)
 
 
 def downstream_edges(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
@@ -55,17 +49,28 @@ def downstream_edges(graph: Graph, node_id: str, column: str, depth: int | None 
     readers: dict[tuple[str, str], list[ColumnEdge]] = {}
     for edge in _edges(graph):
         readers.setdefault((edge.origin.node, edge.origin.column.casefold()), []).append(edge)
+
+    def edges_from(origin: ColumnId) -> Iterator[tuple[ColumnEdge, ColumnId]]:
+        for edge in readers.get((origin.node, origin.column.casefold()), ()) if origin.column else ():
+            yield ColumnEdge(origin, edge.target, edge.way), edge.target
+
+    return _walk(ColumnId(node_id, column), edges_from, depth)
+
+
+def _walk(
+    start: ColumnId, edges_at: Callable[[ColumnId], Iterable[tuple[ColumnEdge, ColumnId]]], depth: int | None
+) -> list[ColumnEdge]:
+    """The edges that are reached from a column, nearest first. `edges_at` gives each edge with its far end."""
     found: list[ColumnEdge] = []
-    ahead, seen = [ColumnId(node_id, column)], {ColumnId(node_id, column): 0}
-    for origin in ahead:
-        if depth is not None and seen[origin] >= depth:
+    ahead, steps = [start], {start: 0}
+    for here in ahead:
+        if depth is not None and steps[here] >= depth:
             continue
-        for edge in readers.get((origin.node, origin.column.casefold()), ()):
-            found.append(ColumnEdge(origin, edge.target, edge.way))
-            if edge.target not in seen:
-                seen[edge.target] = seen[origin] + 1
-                if edge.target.column:
-                    ahead.append(edge.target)
+        for edge, far in edges_at(here):
+            found.append(edge)
+            if far not in steps:
+                steps[far] = steps[here] + 1
+                ahead.append(far)
     return found
 
 
@@ -138,10 +143,7 @@ def render_mermaid(node_id: str, column: str, up: list[ColumnEdge], down: list[C
     edges = [*up[::-1], *down]
     columns = dict.fromkeys([c for e in edges for c in (e.origin, e.target)] or [ColumnId(node_id, column)])
     ids = {c: f"c{number}" for number, c in enumerate(columns)}
-    lines = ["graph LR", *(f'    {ids[c]}["{_escape_quotes(str(c))}"]' for c in columns)]
+    texts = {c: str(c).replace('"', "#quot;") for c in columns}
+    lines = ["graph LR", *(f'    {ids[c]}["{text}"]' for c, text in texts.items())]
     lines += [f"    {ids[e.origin]} {'-->' if e.way == 'same' else '-.->'} {ids[e.target]}" for e in edges]
     return "\n".join(lines)
-
-
-def _escape_quotes(text: str) -> str:
-    return text.replace('"', "#quot;")

@@ -6,7 +6,7 @@ from typing import Final
 from penstock.errors import Diagnostic, Origin, Severity, nearest
 from penstock.graph.graph import Graph
 
-_FOLLOWING: Final = frozenset(
+_COLUMN_DEPENDENT: Final = frozenset(
     {
         "async-progress-unsupported", "event-time-assumed", "event-time-missing", "realtime-unsupported",
         "sql-text-as-number", "sql-unsupported", "state-unbounded",
@@ -15,7 +15,7 @@ _FOLLOWING: Final = frozenset(
 """Warnings that depend on the columns of the inputs."""
 _UNRESOLVED: Final = frozenset({"no-consumer", "unknown-model", "unknown-source", "unknown-upstream", "unknown-var"})
 """Codes for a name that nothing declares."""
-_UNSAID: Final = frozenset({"primary-key-unknown", "rule-broken", "window-without-event-time"})
+_INCOMPLETE: Final = frozenset({"primary-key-unknown", "rule-broken", "window-without-event-time"})
 """Codes for an element without a required field."""
 _DECLARING: Final = ("models", "sinks", "sources", "transforms", "vars")
 _FLOW: Final = ("sources", "models", "transforms", "sinks", "exposures", "tests")
@@ -46,7 +46,7 @@ def _drop_misspelt(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
 
     def is_misspelt(path: str) -> bool:
         owner, _, field = path.rpartition(".")
-        return any(beside == owner and nearest(word, [field]) for beside, _, word in unknown)
+        return any(other == owner and nearest(word, [field]) for other, _, word in unknown)
 
     return [d for d in diagnostics if d.code != "missing-field" or not is_misspelt(d.path)]
 
@@ -60,23 +60,23 @@ def _drop_consequences(diagnostics: list[Diagnostic], graph: Graph) -> list[Diag
         return next((ids[label] for label in labels if label in ids), labels[0] if labels else "")
 
     wrong = {element(d) for d in diagnostics if d.severity is Severity.ERROR}
-    unsaid = {element(d) for d in diagnostics if d.code == "unknown-field"}
-    doubtful: set[str] = set()
-    misled: set[str] = set()
+    misspelt = {element(d) for d in diagnostics if d.code == "unknown-field"}
+    below_error: set[str] = set()
+    below_misspelt: set[str] = set()
     for node in graph.nodes.values():
-        if any(name in wrong or name in doubtful for name in node.inputs):
-            doubtful.add(node.id)
-        if any(name in unsaid or name in misled for name in node.inputs):
-            misled.add(node.id)
+        if any(name in wrong or name in below_error for name in node.inputs):
+            below_error.add(node.id)
+        if any(name in misspelt or name in below_misspelt for name in node.inputs):
+            below_misspelt.add(node.id)
 
-    def follows(diagnostic: Diagnostic) -> bool:
+    def is_consequence(diagnostic: Diagnostic) -> bool:
         name = element(diagnostic)
-        if diagnostic.code in _UNSAID:
-            return name in unsaid or (name in misled and diagnostic.code != "rule-broken")
+        if diagnostic.code in _INCOMPLETE:
+            return name in misspelt or (name in below_misspelt and diagnostic.code != "rule-broken")
         is_warning = diagnostic.severity is not Severity.ERROR
-        return is_warning and diagnostic.code in _FOLLOWING and (name in doubtful or name in unsaid)
+        return is_warning and diagnostic.code in _COLUMN_DEPENDENT and (name in below_error or name in misspelt)
 
-    return [d for d in diagnostics if not follows(d)]
+    return [d for d in diagnostics if not is_consequence(d)]
 
 
 def _flow_rank(path: str, ranks: dict[str, int]) -> tuple[int, int]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from penstock.clients.kafka.decode import METADATA_TYPES
 from penstock.clients.registry.client import Registry, SubjectRows
@@ -24,24 +24,25 @@ from penstock.project.validation.declaration import Declaration
 from penstock.settings import Settings
 from penstock.sql.types.columns import Column, Columns
 
-KEPT: Final = Path(".penstock") / "cache" / "schemas.json"
+AnySource: TypeAlias = Declaration[written.Source] | Declaration[Source]
+CACHE_FILE: Final = Path(".penstock") / "cache" / "schemas.json"
 
 
 def discover_columns(project: Project, root: Path) -> Mapping[str, Columns]:
     """Columns by node id, from files and from cached answers of a registry. Unknown columns are left out."""
-    kept = _load_cache(root)
+    cached = _load_cache(root)
     if not isinstance(project, StreamProject):
         settings = project.settings
         found = {
-            f"source.{name}": _pipeline_columns(s.value, root, kept, settings) for name, s in project.sources.items()
+            f"source.{name}": _pipeline_columns(s.value, root, cached, settings) for name, s in project.sources.items()
         }
         for name, declared in project.sources.items():
             found |= {phase_id(name, at): columns for at, columns in _phase_columns(declared.value, root)}
         return {node_id: columns for node_id, columns in found.items() if columns is not None}
     schemas: dict[str, Columns] = {}
     for source in (declared.value for declared in project.sources):
-        subject = _subject(source)
-        known = kept.get(_subject_key(subject, _version(source))) if subject is not None else None
+        subject = _project_subject(source)
+        known = cached.get(_subject_key(*subject)) if subject is not None else None
         if known is not None and known.columns is not None:
             schemas[f"source.{source.name}"] = known.columns
         elif not source.has_row_columns and project.runtime.kafka is None and re.fullmatch(TOPIC_NAME, source.topic):
@@ -54,15 +55,15 @@ def with_keys(project: Project, root: Path) -> Project:
     """The project, in which sources without a key have the key of their schema or table, if it is known."""
     if isinstance(project, StreamProject):
         return project
-    kept, settings = _load_cache(root), project.settings
-    keyed = {name: _with_key(declared, kept, settings) for name, declared in project.sources.items()}
+    cached, settings = _load_cache(root), project.settings
+    keyed = {name: _with_key(declared, cached, settings) for name, declared in project.sources.items()}
     return replace(project, sources=keyed)
 
 
 def _with_key(
-    declared: Declaration[Source], kept: Mapping[str, SubjectRows], settings: Settings
+    declared: Declaration[Source], cached: Mapping[str, SubjectRows], settings: Settings
 ) -> Declaration[Source]:
-    known = None if declared.value.primary_key else kept.get(_cache_key(declared.value, settings))
+    known = None if declared.value.primary_key else cached.get(_cache_key(declared.value, settings))
     if known is None or not known.key:
         return declared
     return replace(declared, value=declared.value.model_copy(update={"primary_key": known.key}))
@@ -72,22 +73,23 @@ def ask_registry(project: Project, root: Path, *, only_read: bool = False) -> li
     """Ask the registry about every source that refers to it, and cache the answers for `validate`. With `only_read`,
     ask only about sources that something reads.
     """
-    registry, kept = _registry(project, root), _load_cache(root)
+    registry, cached = _registry(project, root), _load_cache(root)
     read = _used_labels(project) if only_read else None
-    wanted = [asked for asked in _registry_requests(project) if read is None or asked.source.label in read]
-    if not wanted or registry is None:
+    requests = [asked for asked in _registry_requests(project) if read is None or asked.source.label in read]
+    if not requests or registry is None:
         return []
     diagnostics: list[Diagnostic] = []
-    for asked in wanted:
+    for asked in requests:
         try:
-            kept[_subject_key(asked.subject, asked.version)] = registry.rows(asked.subject, asked.version or "latest")
+            cached[_subject_key(asked.subject, asked.version)] = registry.rows(asked.subject, asked.version or "latest")
         except LookupError:
             diagnostics.append(_missing_subject(asked))
         except ValueError as error:
-            diagnostics.append(_no_schema(asked.source, str(error)))
+            at = _schema_steps(asked.source)
+            diagnostics.append(asked.source.diagnostic("schema-unknown", str(error), at=at))
         except ServiceError as error:
-            raise _name_source(asked.source, error, "failed to fetch its schema") from None
-    _save_cache(root, kept)
+            raise _with_source(asked.source, error, "failed to fetch its schema") from None
+    _save_cache(root, cached)
     return diagnostics
 
 
@@ -106,29 +108,27 @@ def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
     """Ask ClickHouse about the tables that a pipeline reads, and cache the answers for `validate`."""
     if isinstance(project, StreamProject):
         return []
-    kept = _load_cache(root)
+    cached = _load_cache(root)
     diagnostics: list[Diagnostic] = []
-    asked: dict[str, SubjectRows] = {}
+    answers: dict[str, SubjectRows] = {}
     for declared in project.sources.values():
         source, name = declared.value, _cache_key(declared.value, project.settings)
         if isinstance(source, ClickHouseSource):
             try:
                 found = source.with_settings(project.settings, declared.label.partition(".")[2]).describe_table()
             except ServiceError as error:
-                if error.retriable and name in kept:
+                if error.retriable and name in cached:
                     continue  # it may answer when rows are read
-                raise _name_source(declared, error, "failed to read the definition of its table") from None
-            asked[name] = SubjectRows(found.columns, found.key)
+                raise _with_source(declared, error, "failed to read the definition of its table") from None
+            answers[name] = SubjectRows(found.columns, found.key)
             if not source.primary_key and found.key and not found.keeps_one:
                 diagnostics.append(_ambiguous_key(declared, found.key))
-    if asked:
-        _save_cache(root, {**kept, **asked})
+    if answers:
+        _save_cache(root, {**cached, **answers})
     return diagnostics
 
 
-def _name_source(
-    source: Declaration[written.Source] | Declaration[Source], error: ServiceError, what: str
-) -> ServiceError:
+def _with_source(source: AnySource, error: ServiceError, what: str) -> ServiceError:
     name = source.label.partition(".")[2]
     return error.with_context(f"source '{name}': {what}", node=name)
 
@@ -139,26 +139,23 @@ def _ambiguous_key(declared: Declaration[Source], key: tuple[str, ...]) -> Diagn
         " sinks that write by it keep one of them"
     )
     hint = "add `primary_key: …` with columns that identify a row"
-    return Diagnostic("primary-key-assumed", text, declared.origin, declared.label, hint, Severity.WARNING)
+    return declared.diagnostic("primary-key-assumed", text, hint, severity=Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
 class _RegistryRequest:
     """A source and the subject to ask the registry for."""
 
-    source: Declaration[written.Source] | Declaration[Source]
+    source: AnySource
     subject: str
     version: int | str | None = None
 
 
 def _registry_requests(project: Project) -> Iterator[_RegistryRequest]:
-    if isinstance(project, StreamProject):
-        for source in project.sources:
-            if (subject := _subject(source.value)) is not None:
-                yield _RegistryRequest(source, subject, _version(source.value))
-        return
-    for declared in project.sources.values():
-        if (found := _pipeline_subject(declared.value)) is not None:
+    for declared in project.sources if isinstance(project, StreamProject) else project.sources.values():
+        source = declared.value
+        found = _project_subject(source) if isinstance(source, written.Source) else _pipeline_subject(source)
+        if found is not None:
             yield _RegistryRequest(declared, *found)
 
 
@@ -169,13 +166,10 @@ def _registry(project: Project, root: Path) -> Registry | None:
     return source.schemas.registry if source is not None and source.schemas is not None else None
 
 
-def _subject(source: written.Source) -> str | None:
-    """The subject that holds a source's schema, if it is not written in the project."""
-    return source.subject if source.schema_ is not None and source.schema_.is_registered else None
-
-
-def _version(source: written.Source) -> int | str | None:
-    return source.schema_.version if source.schema_ else None
+def _project_subject(source: written.Source) -> tuple[str, int | str | None] | None:
+    """The subject that holds a source's schema, and its version; None if the project has the schema itself."""
+    schema = source.schema_
+    return (source.subject, schema.version) if schema is not None and schema.is_registered else None
 
 
 def _pipeline_subject(source: Source) -> tuple[str, int | str | None] | None:
@@ -187,9 +181,9 @@ def _pipeline_subject(source: Source) -> tuple[str, int | str | None] | None:
 
 
 def _pipeline_columns(
-    source: Source, root: Path, kept: Mapping[str, SubjectRows], settings: Settings
+    source: Source, root: Path, cached: Mapping[str, SubjectRows], settings: Settings
 ) -> Columns | None:
-    known = kept.get(_cache_key(source, settings))
+    known = cached.get(_cache_key(source, settings))
     if known is None or known.columns is None:
         return source.with_root(root).known_columns()
     metadata = METADATA_TYPES if isinstance(source, KafkaSource) and source.include_metadata else {}
@@ -219,46 +213,41 @@ def _subject_key(subject: str | None, version: int | str | None = None) -> str:
 
 def _missing_subject(asked: _RegistryRequest) -> Diagnostic:
     text = f"the registry has no subject `{asked.subject}`" + (f" in version {asked.version}" if asked.version else "")
-    if not asked.source.has_field("schema"):
-        at = _topic_steps(asked.source.value)
-        origin, path, hint = asked.source.origin_of(*at), asked.source.label_of(*at), "register a schema first"
-    else:
-        origin, path, hint = asked.source.origin_of("schema"), asked.source.label_of("schema"), "see `schema.subject`"
-    return Diagnostic("schema-unknown", text, origin, path, hint, params={"subject": asked.subject})
+    hint = "see `schema.subject`" if asked.source.has_field("schema") else "register a schema first"
+    at = _schema_steps(asked.source)
+    return asked.source.diagnostic("schema-unknown", text, hint, at=at, subject=asked.subject)
 
 
-def _no_schema(source: Declaration[written.Source] | Declaration[Source], reason: str) -> Diagnostic:
-    at = ("schema",) if source.has_field("schema") else _topic_steps(source.value)
-    return Diagnostic("schema-unknown", reason, source.origin_of(*at), source.label_of(*at))
-
-
-def _topic_steps(source: written.Source | Source) -> tuple[str, ...]:
-    return ("unbounded_source", "topic") if isinstance(source, HybridSource) else ("topic",)
+def _schema_steps(source: AnySource) -> tuple[str, ...]:
+    """The path of the field that names a schema: `schema`, or the topic."""
+    if source.has_field("schema"):
+        return ("schema",)
+    return ("unbounded_source", "topic") if isinstance(source.value, HybridSource) else ("topic",)
 
 
 def _load_cache(root: Path) -> dict[str, SubjectRows]:
     """The cached answers. A damaged file is ignored."""
     try:
-        whole = json.loads((root / KEPT).read_text(encoding="utf-8"))
-        return {str(name): _parse_rows(told) for name, told in whole.items()}
+        whole = json.loads((root / CACHE_FILE).read_text(encoding="utf-8"))
+        return {str(name): _parse_rows(stored) for name, stored in whole.items()}
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}
 
 
-def _parse_rows(told: Mapping[str, list[list[str]] | None]) -> SubjectRows:
-    listed = told["columns"]
+def _parse_rows(stored: Mapping[str, list[list[str]] | None]) -> SubjectRows:
+    listed = stored["columns"]
     columns = None if listed is None else tuple(Column(name, kind) for name, kind in listed)
-    return SubjectRows(columns, tuple(map(str, told["key"] or ())))
+    return SubjectRows(columns, tuple(map(str, stored["key"] or ())))
 
 
-def _save_cache(root: Path, kept: Mapping[str, SubjectRows]) -> None:
+def _save_cache(root: Path, cached: Mapping[str, SubjectRows]) -> None:
     whole = {
         name: {"columns": rows.columns and [[c.name, c.type] for c in rows.columns], "key": rows.key}
-        for name, rows in sorted(kept.items())
+        for name, rows in sorted(cached.items())
     }
     try:
-        (root / KEPT).parent.mkdir(parents=True, exist_ok=True)
-        (root / KEPT).write_text(json.dumps(whole, indent=1), encoding="utf-8")
+        (root / CACHE_FILE).parent.mkdir(parents=True, exist_ok=True)
+        (root / CACHE_FILE).write_text(json.dumps(whole, indent=1), encoding="utf-8")
     except OSError as error:
-        text = f"cannot write {root / KEPT}: {error.strerror}"
+        text = f"cannot write {root / CACHE_FILE}: {error.strerror}"
         raise ServiceError("not-writable", text) from error

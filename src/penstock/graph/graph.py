@@ -43,11 +43,11 @@ class EventTimeColumn:
     unordered: bool = False
 
     @staticmethod
-    def said(column: str, said: written.EventTime) -> EventTimeColumn:
-        """As an element declares it."""
-        mark = said.watermark
-        lateness, keeps = said.allowed_lateness_ms or 0, said.late == "dead_letter"
-        return EventTimeColumn(column, mark.delay_ms, said.max_future_ms, mark.idle_ms, lateness, keeps)
+    def declared(column: str, time: written.EventTime) -> EventTimeColumn:
+        """The column, with the settings that an element declares."""
+        mark = time.watermark
+        lateness, keeps = time.allowed_lateness_ms or 0, time.late == "dead_letter"
+        return EventTimeColumn(column, mark.delay_ms, time.max_future_ms, mark.idle_ms, lateness, keeps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +72,21 @@ class LinkedTest:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One element of the graph. `inputs` are the ids of what it reads; `outputs` of what an exposure writes.
+    """One element of the graph. `inputs` are the ids of the nodes that it reads, `outputs` of those that an exposure
+    writes.
 
-    `column_origins` has the columns of inputs that each output is made from, `column_uses` those by which rows are
-    chosen, joined or grouped, `classification` how delicate each output
-    is by itself or by what it is made from, and `covered` the outputs in which nothing of that can be read any more.
-    `written_time` is the type that the event time of a source is written in. `further_times` has other columns that are
-    event time as well, `asked_times` the times of inputs that the query takes and that are not their first, or that
-    nobody declared. `hindrances` is what keeps the query from running.
-    `flow` tells whether rows only come or are changes, by `change_key`, or by whole rows if that is empty; `corrects`
-    whether late rows change what windows gave, and `mixed` whether a view puts rows of several inputs together. `asks`
-    has the models of machine learning that it asks, each with the answer that is declared; `operators` are the
-    constructs that keep state, and `keyed` is whether operators of ours do so in its query, views included. `unfilled`
-    is a pipeline's connector as it was written, if it refers to variables; `condition` is what rows of a source must
-    meet, in Spark SQL.
+    `column_origins` has, for each output column, the input columns that it is computed from; `column_uses` the input
+    columns that rows are filtered, joined or grouped by. `classification` is the sensitivity of each output column, its
+    own or inherited, and `covered` the outputs whose sensitive values are masked.
+    `written_time` is the type of a source's event time in its records. `further_times` are other event-time columns,
+    `asked_times` the event times of inputs that the query uses and that are not their first one or not declared.
+    `hindrances` are the reasons why the query cannot run.
+    `flow` says whether the rows are append-only or changes, by `change_key`, or by whole rows if that is empty;
+    `corrects` whether late rows correct the results of windows, and `mixed` whether a view unites rows of several
+    inputs. `asks` has the machine-learning models that it calls, each with its declared result type; `operators` are
+    the stateful constructs, and `keyed` says whether Penstock's operators keep state in its query, views included.
+    `unfilled` is the configuration of a pipeline's connector as written, if it refers to variables; `condition` is the
+    filter of a source, in Spark SQL.
     """
 
     id: str
@@ -133,10 +134,6 @@ class Node:
         return (self.event_time, *self.further_times) if self.event_time is not None else ()
 
     @property
-    def has_topic(self) -> bool:
-        return self.topic is not None
-
-    @property
     def label(self) -> str:
         """The text after the name in lineage: the materialization of a model, else the kind."""
         return self.materialized if self.kind == "model" and self.materialized else self.kind
@@ -175,9 +172,8 @@ class Graph:
 
     def upstream(self, node_id: str, depth: int | None = None) -> set[str]:
         """The node and everything upstream, at most `depth` steps away."""
-        return _reachable_nodes(
-            node_id, _group_pairs(self.nodes, ((target, origin) for origin, target in self.edges)), depth
-        )
+        reversed_edges = ((target, origin) for origin, target in self.edges)
+        return _reachable_nodes(node_id, _group_pairs(self.nodes, reversed_edges), depth)
 
     def downstream(self, node_id: str, depth: int | None = None) -> set[str]:
         """The node and everything downstream, at most `depth` steps away."""

@@ -70,8 +70,8 @@ def _lines(graph: Graph, root: str, below: dict[str, list[str]], drawn: set[str]
 
 
 def _line(node: Node, focus: str | None) -> str:
-    told = ", ".join(filter(None, (node.label, describe_changes(node))))
-    return f"{node.name} ({told})" + (f" {HERE}" if node.id == focus else "")
+    about = ", ".join(filter(None, (node.label, describe_changes(node))))
+    return f"{node.name} ({about})" + (f" {HERE}" if node.id == focus else "")
 
 
 def describe_changes(node: Node) -> str | None:

@@ -49,7 +49,7 @@ def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:
     match node.element:
         case ProjectSource():
             return topic_source(node, graph)
-        case Model() if node.has_topic:
+        case Model() if node.topic is not None:
             return topic_source(node, graph)
         case HybridSource():
             return phases_of(connector_config(node))[-1]

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.errors import Diagnostic, Origin, ProjectInvalid, Severity, did_you_mean
-from penstock.project.ineffective_settings import ineffective_settings
+from penstock.project.validation.declaration import Declaration
 from penstock.project.validation.mistakes import validation_diagnostics
 from penstock.project.yaml.documents import Document
 from penstock.project.yaml.read import read_document
@@ -20,6 +20,37 @@ OURS: Final = "PENSTOCK__"
 THEIRS: Final = "STREAMLING__"
 BASE: Final = "config"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
+_NO_POOL: Final = "there is no connection pool"
+INERT: Final[Mapping[str, str]] = {
+    "record_batch_size": "a batch takes the rows that are available when it begins",
+    "record_batch_interval_ms": "a batch begins when the previous one ends, or at the `batch_flush_interval` of a sink",
+    "internal_buffer_size": "Spark manages its own buffers",
+    "preview_tolerant_mode": "a preview always stops at the first error",
+    "state_backend.sqlite.max_connections": _NO_POOL,
+    "state_backend.postgres.max_connections": _NO_POOL,
+    "state_backend.postgres.acquire_timeout_secs": _NO_POOL,
+    "dynamic_table_backend": "dynamic tables are not supported",
+    "clickhouse_source.sort_key_range": "a page ends after a number of rows, whatever their keys are",
+    "clickhouse_source.block_range": "a page ends after a number of rows, whatever their keys are",
+    "wasm_script": "scripts are not supported",
+    "plugin": "other packages bring connectors by entry points",
+    "open_telemetry_metrics": "metrics are not sent anywhere",
+    "live_data_inspect_enabled": "use `penstock show` to see rows",
+    "live_data_inspect": "use `penstock show` to see rows",
+    "admin_api_port": "there is no admin API",
+    "test_settings": "these settings are for another program's tests",
+    "plugin_drain_budget_secs": "`shutdown_budget_secs` limits the whole stop",
+    "backpressure_event_threshold_ms": "Spark reads the next batch only when the last one is written",
+    "kafka_source.lag_report_interval_ms": "use `penstock status --lag`",
+    "kafka_source.consumer_fetch_timeout_sec": "Spark decides how long it waits for a broker",
+    "kafka_source.stall_watchdog_timeout_sec": "Spark decides how long it waits for a broker",
+    "postgres_sink.batch_size": "one COPY sends all rows of a task",
+    "postgres_sink.statement_timeout_secs": "a statement may run for as long as the server responds",
+    "postgres_sink.pool_acquire_timeout_secs": _NO_POOL,
+    "postgres_sink.pool_idle_timeout_secs": _NO_POOL,
+    "postgres_sink.pool_max_lifetime_secs": _NO_POOL,
+}
+"""Settings without effect, and the reason. A section stands for all settings in it."""
 
 
 def settings_file(named: Path | None, *folders: Path) -> Path | None:
@@ -34,9 +65,9 @@ def settings_file(named: Path | None, *folders: Path) -> Path | None:
 def read_settings(file: Path | None, environ: Environ, shown_as: str) -> tuple[Settings, list[Diagnostic]]:
     """The settings, and diagnostics about wrong settings and settings without effect."""
     document, diagnostics = _read_file(file, shown_as) if file is not None else (None, [])
-    told = document.value if document is not None and not diagnostics else {}
+    values = document.value if document is not None and not diagnostics else {}
     try:
-        settings = settings_from(environ, told)
+        settings = settings_from(environ, values)
     except ProjectInvalid as invalid:
         return Settings(), [_prefix_message(d) for d in (*diagnostics, *invalid.diagnostics)]
     return settings, [*map(_prefix_message, diagnostics), *_ineffective_settings(settings, document)]
@@ -60,8 +91,18 @@ def _read_file(file: Path, shown_as: str) -> tuple[Document | None, list[Diagnos
     try:
         Settings.model_validate(document.value)
     except ValidationError as error:
-        return document, validation_diagnostics(Settings, error, document.value, document, (), BASE)
+        return document, validation_diagnostics(Settings, error, document.value, Declaration(None, document, (), BASE))
     return document, []
+
+
+def ineffective_settings(settings: Settings) -> Iterator[tuple[str, str]]:
+    """The given settings without effect, each section once, with the reason."""
+    return ((name, why) for name, why in INERT.items() if _is_given(settings, name.split(".")))
+
+
+def _is_given(section: Any, steps: list[str]) -> bool:
+    first, *rest = steps
+    return first in section.model_fields_set and (not rest or _is_given(getattr(section, first), rest))
 
 
 def _ineffective_settings(settings: Settings, document: Document | None) -> Iterator[Diagnostic]:
@@ -121,9 +162,9 @@ def _shared_settings(model: type[BaseModel], tree: dict[str, Any]) -> dict[str, 
 
 def _known_connections(tree: dict[str, Any]) -> dict[str, Any]:
     """The settings of known connections, at any depth of their names."""
-    below = {name: _known_connections(said) for name, said in tree.items() if isinstance(said, dict)}
-    here = {name: said for name, said in tree.items() if name in _field_names(PostgresConnection)}
-    return {**{name: said for name, said in below.items() if said}, **here}
+    below = {name: _known_connections(value) for name, value in tree.items() if isinstance(value, dict)}
+    here = {name: value for name, value in tree.items() if name in _field_names(PostgresConnection)}
+    return {**{name: value for name, value in below.items() if value}, **here}
 
 
 def _merge_settings(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:

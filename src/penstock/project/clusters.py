@@ -1,11 +1,10 @@
 """The Kafka clusters of pipelines, as the application's settings name them."""
 
-from pydantic import SecretStr
-
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.registry.client import Registry
 from penstock.clients.registry.schema_cache import SchemaCache
+from penstock.config import reveal_secret
 from penstock.settings import KafkaSettings, KafkaSourceSettings, Settings
 
 
@@ -19,28 +18,24 @@ def pipeline_clusters(settings: Settings, *, on_kafka: bool, writes_kafka: bool 
     return Clusters(source, written, settings=settings)
 
 
-def _kafka_cluster(said: KafkaSettings) -> Cluster:
-    side = "KAFKA_SOURCE" if isinstance(said, KafkaSourceSettings) else "KAFKA_SINK"
+def _kafka_cluster(settings: KafkaSettings) -> Cluster:
+    side = "KAFKA_SOURCE" if isinstance(settings, KafkaSourceSettings) else "KAFKA_SINK"
     kafka = KafkaCluster(
-        servers=said.brokers,
-        protocol=said.security_protocol,
-        mechanism=said.sasl_mechanism,
-        username=said.sasl_username,
-        password=_reveal_secret(said.sasl_password),
-        ca=said.ssl_ca_location,
-        certificate=said.ssl_certificate_location,
-        key=said.ssl_key_location,
-        config={"client.id": said.client_id} if said.client_id else {},
+        servers=settings.brokers,
+        protocol=settings.security_protocol,
+        mechanism=settings.sasl_mechanism,
+        username=settings.sasl_username,
+        password=reveal_secret(settings.sasl_password),
+        ca=settings.ssl_ca_location,
+        certificate=settings.ssl_certificate_location,
+        key=settings.ssl_key_location,
+        config={"client.id": settings.client_id} if settings.client_id else {},
     )
     registry = Registry(
-        tuple(url.strip() for url in said.schema_registry_url.split(",")),
-        said.schema_registry_username,
-        _reveal_secret(said.schema_registry_password),
+        tuple(url.strip() for url in settings.schema_registry_url.split(",")),
+        settings.schema_registry_username,
+        reveal_secret(settings.schema_registry_password),
         said_in=f"PENSTOCK__{side}__SCHEMA_REGISTRY_URL",
     )
-    group = said.consumer_group_id if isinstance(said, KafkaSourceSettings) else None
+    group = settings.consumer_group_id if isinstance(settings, KafkaSourceSettings) else None
     return Cluster(kafka, SchemaCache(registry), group)
-
-
-def _reveal_secret(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()

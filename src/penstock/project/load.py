@@ -80,9 +80,7 @@ def load(
         settings, notes = _load_settings(settings_file(config, root, Path()), environ)
         return Documents(root, "pipeline", path.stem, files, environ=environ, settings=settings), diagnostics + notes
     hint = "give the directory of a project, or the file of a pipeline"
-    return None, [
-        Diagnostic("project-not-found", "there is no such file or directory", Origin(_display_path(path)), hint=hint)
-    ]
+    return None, [_diagnostic("project-not-found", "there is no such file or directory", path, hint)]
 
 
 def _load_settings(file: Path | None, environ: Environ) -> tuple[Settings, list[Diagnostic]]:
@@ -95,8 +93,7 @@ def _load_project(
     main = next((root / name for name in PROJECT_FILES if (root / name).is_file()), None)
     if main is None:
         hint = "run `penstock init NAME` to start one, or give the file of a pipeline"
-        text = f"no {PROJECT_FILES[0]} in this directory"
-        return None, [Diagnostic("project-not-found", text, Origin(_display_path(root)), hint=hint)]
+        return None, [_diagnostic("project-not-found", f"no {PROJECT_FILES[0]} in this directory", root, hint)]
     files: list[Document] = []
     diagnostics: list[Diagnostic] = []
     for path in [main, *_find_files(root, ELEMENT_DIRECTORIES, _SUFFIXES)]:
@@ -118,18 +115,8 @@ def _load_project(
     environ = load_environ(root, chosen[0] if chosen else None, real)
     settings, notes = _load_settings(settings_file(config), environ)
     diagnostics.extend(note for note in notes if note.severity is Severity.ERROR)
-    documents = Documents(
-        root.resolve(),
-        "project",
-        root.resolve().name,
-        tuple(files),
-        tuple(texts["models"]),
-        tuple(texts["macros"]),
-        chosen,
-        environ,
-        settings,
-    )
-    return documents, diagnostics
+    root, sql, macros = root.resolve(), tuple(texts["models"]), tuple(texts["macros"])
+    return Documents(root, "project", root.name, tuple(files), sql, macros, chosen, environ, settings), diagnostics
 
 
 def _is_there(path: Path) -> bool:
@@ -160,57 +147,48 @@ def _load_environment(
     named = env or next((real[name] for name in _VARIABLES if real.get(name)), None)
     folder = root / "environments"
     if folder.is_symlink() and not folder.exists():
-        return None, [
-            Diagnostic(
-                "file-unreadable", "this is a broken symbolic link", Origin(_display_path(root) + "/environments")
-            )
-        ]
+        origin = Origin(_display_path(root) + "/environments")
+        return None, [Diagnostic("file-unreadable", "this is a broken symbolic link", origin)]
     if not folder.is_dir():
         if env is not None:
             return None, [_no_environments(folder)]
         text = f"`{named}` is set by an environment variable, but the project has no environments"
-        note = Diagnostic(
-            "no-effect", text, Origin(_display_path(folder)), severity=Severity.INFO, params={"name": named or ""}
-        )
+        note = _diagnostic("no-effect", text, folder, severity=Severity.INFO, name=named or "")
         return None, [note] if named else []
     files = environment_files(root)
     if not files:
         hint = "add one such as environments/dev.yml, or remove the directory"
-        return None, [
-            Diagnostic(
-                "environment-unknown",
-                "this directory has no environment file",
-                Origin(_display_path(folder)),
-                hint=hint,
-            )
-        ]
+        return None, [_diagnostic("environment-unknown", "this directory has no environment file", folder, hint)]
     if named is None and len(files) > 1:
         if any_environment:
             return None, []
         text, hint = "the project has several environments", f"choose one with --env: {', '.join(files)}"
-        return None, [Diagnostic("environment-needed", text, Origin(_display_path(folder)), hint=hint)]
+        return None, [_diagnostic("environment-needed", text, folder, hint)]
     chosen = next(iter(files)) if named is None else named
     if chosen not in files:
-        text = f"there is no environment `{chosen}`"
-        near = did_you_mean(chosen, files)
-        return None, [
-            Diagnostic("environment-unknown", text, Origin(_display_path(folder)), hint=near, params={"name": chosen})
-        ]
+        text, near = f"there is no environment `{chosen}`", did_you_mean(chosen, files)
+        return None, [_diagnostic("environment-unknown", text, folder, near, name=chosen)]
     if not _ENVIRONMENT_NAME.fullmatch(chosen):
-        text = f"`{chosen}` is not a valid environment name"
-        hint = "use letters, digits, `-` and `_`"
-        return None, [Diagnostic("invalid-value", text, Origin(_display_path(files[chosen])), hint=hint)]
+        text, hint = f"`{chosen}` is not a valid environment name", "use letters, digits, `-` and `_`"
+        return None, [_diagnostic("invalid-value", text, files[chosen], hint)]
     both = [p for p in (folder / f"{chosen}.yml", folder / f"{chosen}.yaml") if p.is_file()]
     if len(both) > 1:
         text = f"the environment `{chosen}` has two files: {both[0].name} and {both[1].name}"
-        return None, [Diagnostic("given-twice", text, Origin(_display_path(folder)), hint="keep one of the two")]
+        return None, [_diagnostic("given-twice", text, folder, "keep one of the two")]
     document, diagnostics = read_document(files[chosen], _display_path(files[chosen]))
     return ((chosen, document) if document else None), diagnostics
 
 
 def _no_environments(place: Path) -> Diagnostic:
     text, hint = "there are no environments to choose from", "leave --env out, or add environments/<name>.yml"
-    return Diagnostic("environment-unknown", text, Origin(_display_path(place)), hint=hint)
+    return _diagnostic("environment-unknown", text, place, hint)
+
+
+def _diagnostic(
+    code: str, text: str, path: Path, hint: str | None = None, *, severity: Severity = Severity.ERROR, **params: str
+) -> Diagnostic:
+    """A diagnostic about a whole file or directory."""
+    return Diagnostic(code, text, Origin(_display_path(path)), hint=hint, severity=severity, params=params)
 
 
 def _display_path(path: Path) -> str:

@@ -8,8 +8,7 @@ from penstock.errors import Diagnostic
 from penstock.project.load import Documents
 from penstock.project.parse_pipeline import PipelineReader
 from penstock.project.parse_project import ProjectReader
-from penstock.project.pipeline import Pipeline
-from penstock.project.project import StreamProject
+from penstock.project.project import Pipeline, StreamProject
 
 Project: TypeAlias = StreamProject | Pipeline
 

@@ -1,7 +1,8 @@
 """Parsing the pipeline format."""
 
 import json
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel
 
@@ -11,15 +12,16 @@ from penstock.connectors import registry
 from penstock.connectors.contract import Connector, Sink, Source
 from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
 from penstock.project.load import Documents
-from penstock.project.pipeline import Pipeline
+from penstock.project.project import Pipeline
 from penstock.project.validation.declaration import Declaration
 from penstock.project.validation.forms import Form
 from penstock.project.validation.reader import DocumentReader
 from penstock.project.yaml.documents import Document, PathStep
 from penstock.project.yaml.variables import Environ
 from penstock.settings import Settings, connection_name
-from penstock.transforms.registry import TRANSFORMS
+from penstock.transforms.sql import TRANSFORMS
 
+Node: TypeAlias = Declaration[Any]
 PIPELINE_KEYS: Final = ("sources", "transforms", "sinks")
 
 
@@ -44,7 +46,7 @@ class PipelineReader(DocumentReader):
             text, hint = "a pipeline needs at least one source and one sink", "write `name: {type: …}` below both"
             origin = document.origin(*base, "sources", key=True)
             self.note("missing-field", origin, "sources", text, hint, field="sources")
-        taken: dict[str, Declaration[Any]] = {}
+        taken: dict[str, Node] = {}
         sources, transforms, sinks = (self._nodes(document, base, key, body.get(key), taken) for key in PIPELINE_KEYS)
         self._note_unknown_connections(body.get("sinks"))
         return Pipeline(documents.name, sources, transforms, sinks, frozenset(self.refused), self._settings)
@@ -61,13 +63,8 @@ class PipelineReader(DocumentReader):
         return ("definition",)
 
     def _nodes(
-        self,
-        document: Document,
-        base: tuple[PathStep, ...],
-        section: str,
-        nodes: object,
-        taken: dict[str, Declaration[Any]],
-    ) -> dict[str, Declaration[Any]]:
+        self, document: Document, base: tuple[PathStep, ...], section: str, nodes: object, taken: dict[str, Node]
+    ) -> dict[str, Node]:
         if nodes is None:
             return {}
         if not isinstance(nodes, dict):
@@ -75,32 +72,30 @@ class PipelineReader(DocumentReader):
             hint = "write `name:` and below it `type: …`"
             self.note("wrong-shape", document.origin(*base, section), section, text, hint)
             return {}
-        found: dict[str, Declaration[Any]] = {}
+        found: dict[str, Node] = {}
         for name, raw in nodes.items():
             path, label = (*base, section, name), f"{section}.{name}"
-            if not self._is_name(name, document, path, section):
-                self.refused.add(name)
-                continue
-            raw = _normalize_type(section, raw)
-            model = self._node_model(section, raw, document, path, label)
-            raw, forms = _flatten_options(model, raw)
-            value = self.read(model, raw, document, path, label, forms=forms) if model else None
+            written: Node = Declaration(None, document, path, label, _normalize_type(section, raw))
+            model = self._node_model(section, written) if self._is_name(name, written, section) else None
+            options, forms = _flatten_options(model, written.raw)
+            written = replace(written, raw=options, forms=forms)
+            value = self.read(model, written) if model else None
             if value is None:
                 self.refused.add(name)
                 continue
-            node = Declaration(value, document, path, label, raw, forms)
+            node = replace(written, value=value)
             if isinstance(value, Connector):
                 self._note_remarks(value, node)
                 self._check_name_length(name, value, node)
             if (first := taken.setdefault(name.casefold(), node)) is not node:
                 text = f"duplicate node name `{name}`, also at {first.origin}"
-                self.note("duplicate-name", node.origin, label, text, name=name)
+                self.diagnostics.append(node.diagnostic("duplicate-name", text, name=name))
                 self.refused.add(name)
                 continue
             found[name] = node
         return found
 
-    def _is_name(self, name: str, document: Document, path: tuple[PathStep, ...], section: str) -> bool:
+    def _is_name(self, name: str, node: Node, section: str) -> bool:
         """Whether a node can have that name. If not, add a diagnostic."""
         try:
             if check_name(name):
@@ -108,10 +103,10 @@ class PipelineReader(DocumentReader):
             text = "a name has at least one character"
         except ValueError as error:
             text = str(error)
-        self.note("invalid-value", document.origin(*path, key=True), f"{section}.{json.dumps(name)}", text, name=name)
+        self.note("invalid-value", node.origin, f"{section}.{json.dumps(name)}", text, name=name)
         return False
 
-    def _check_name_length(self, name: str, connector: Connector, node: Declaration[Any]) -> None:
+    def _check_name_length(self, name: str, connector: Connector, node: Node) -> None:
         """Report a name that is too long for the directory of its query."""
         names_query = isinstance(connector, Source) or (isinstance(connector, Sink) and connector.isolate)
         size = len(directory_name(name))
@@ -120,7 +115,7 @@ class PipelineReader(DocumentReader):
                 f"the name is too long: its query's directory name would have {size} bytes, and the limit is {LONGEST}"
             )
             hint = "choose a shorter name; a letter other than a to z needs six bytes or more"
-            self.note("invalid-value", node.origin, node.label, text, hint, name=name)
+            self.diagnostics.append(node.diagnostic("invalid-value", text, hint, name=name))
 
     def _note_unknown_connections(self, sinks: object) -> None:
         """Report connections in the settings whose sink does not exist."""
@@ -131,31 +126,30 @@ class PipelineReader(DocumentReader):
                 hint, params = did_you_mean(name, names), {"name": name}
                 self.diagnostics.append(Diagnostic("unknown-node", text, None, path, hint, Severity.WARNING, params))
 
-    def _note_remarks(self, connector: Connector, node: Declaration[Any]) -> None:
+    def _note_remarks(self, connector: Connector, node: Node) -> None:
         """Report node settings that conflict with the application's settings."""
         for remark in connector.remarks(self._settings):
             severity = Severity.ERROR if remark.fatal else Severity.WARNING
-            origin, label = node.origin_of(remark.field), node.label_of(remark.field)
-            self.note(remark.code, origin, label, remark.text, remark.hint, severity=severity, field=remark.field)
+            at, field = (remark.field,), remark.field
+            found = node.diagnostic(remark.code, remark.text, remark.hint, at=at, severity=severity, field=field)
+            self.diagnostics.append(found)
 
-    def _node_model(
-        self, section: str, raw: object, document: Document, path: tuple[PathStep, ...], label: str
-    ) -> type[BaseModel] | None:
-        if not isinstance(raw, dict):
-            self.note("wrong-shape", document.origin(*path), label, "a node is a mapping with a `type`")
+    def _node_model(self, section: str, node: Node) -> type[BaseModel] | None:
+        if not isinstance(node.raw, dict):
+            self.note("wrong-shape", node.origin_of(), node.label, "a node is a mapping with a `type`")
             return None
-        type_name = raw.get("type")
+        type_name = node.raw.get("type")
         known = _known_types(section)
         if not isinstance(type_name, str):
-            listed, origin = f"available: {', '.join(known)}", document.origin(*path, key=True)
-            self.note("missing-field", origin, f"{label}.type", "a node needs a type", listed, field="type")
+            listed = f"available: {', '.join(known)}"
+            self.note("missing-field", node.origin, f"{node.label}.type", "a node needs a type", listed, field="type")
             return None
         model = _model_for(section, type_name)
         if model is None:
             text = f"`{type_name}` is not available as a {section.removesuffix('s')}; there are {', '.join(known)}"
             close = nearest(type_name, known)
             hint = f"did you mean `{close}`?" if close else None
-            self.note("unknown-type", document.origin(*path, "type"), f"{label}.type", text, hint, type=type_name)
+            self.diagnostics.append(node.diagnostic("unknown-type", text, hint, at=("type",), type=type_name))
         return model
 
 

@@ -1,23 +1,24 @@
 """Parses the project format."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from penstock.connectors import registry
 from penstock.connectors.contract import Connector
-from penstock.errors import Diagnostic, Severity, did_you_mean
+from penstock.errors import Severity, did_you_mean
 from penstock.project import stream_project as written
 from penstock.project.load import Documents
 from penstock.project.project import Environment, StreamProject
 from penstock.project.runtime import ConnectClusters, Runtime
 from penstock.project.templates.template import Templates
 from penstock.project.validation.declaration import Declaration
-from penstock.project.validation.forms import FORMS, normalize_forms, written_path
-from penstock.project.validation.remarks import RemarkingReader
+from penstock.project.validation.forms import FORMS, normalize_forms
+from penstock.project.validation.reader import DocumentReader
 from penstock.project.yaml.documents import Document, PathStep, TextFile
-from penstock.project.yaml.variables import Environ, UnsetVariable, find_references, never, resolve_variables
+from penstock.project.yaml.variables import Environ, UnsetVariable, find_references, resolve_variables
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -32,7 +33,7 @@ _LATER: Final = {
 run."""
 
 
-class ProjectReader(RemarkingReader):
+class ProjectReader(DocumentReader):
     """Reads the files of a project."""
 
     def __init__(self, environ: Environ, *, stand_ins: bool = False) -> None:
@@ -61,7 +62,7 @@ class ProjectReader(RemarkingReader):
             Declaration(rules, main, ("rules",), "rules", main.value.get("rules")),
             Templates(
                 documents.macros,
-                {**(own.values() if own else {}), **env_vars, **variables},
+                {**(own.root if own else {}), **env_vars, **variables},
                 documents.environ,
                 environment.name if environment else None,
             ),
@@ -98,16 +99,16 @@ class ProjectReader(RemarkingReader):
             text = "an environment needs this section"
             self.note("missing-field", document.origin(), "runtime", text, hint, field="runtime")
         runtime = self._runtime(document)
-        said = self._section(document, "environment", written.EnvironmentHeader) or written.EnvironmentHeader()
+        header = self._section(document, "environment", written.EnvironmentHeader) or written.EnvironmentHeader()
         safety = self._section(document, "safety", written.Safety) or written.Safety()
         own = self._section(document, "vars", _Vars)
-        if said.name not in (None, name):
-            text = f"the file is `{name}`, but its `environment.name` is `{said.name}`"
+        if header.name not in (None, name):
+            text = f"the file is `{name}`, but its `environment.name` is `{header.name}`"
             origin = document.origin("environment", "name")
             self.note("invalid-value", origin, "environment.name", text, "use the same name in both")
-        asks_first = said.protected if safety.confirm_apply is None else safety.confirm_apply
-        chosen = Environment(name, said.description, asks_first, safety.allow_destructive)
-        return runtime, chosen, own.values() if own else {}
+        asks_first = header.protected if safety.confirm_apply is None else safety.confirm_apply
+        chosen = Environment(name, header.description, asks_first, safety.allow_destructive)
+        return runtime, chosen, own.root if own else {}
 
     def _runtime(self, document: Document) -> Declaration[Runtime]:
         value = self._section(document, "runtime", Runtime) or Runtime()
@@ -116,12 +117,12 @@ class ProjectReader(RemarkingReader):
     def _section(self, document: Document, key: str, model: type[M]) -> M | None:
         if key not in document.value or (document.value[key] is None and key != "project"):
             return None
-        raw = document.value[key]
+        written_section = Declaration(None, document, (key,), key, document.value[key])
         if key != "runtime":
-            self.secrets(raw, document, (key,), key, (), never)
-        value = self.read(model, raw, document, (key,), key)
+            self.refuse_secrets(written_section)
+        value = self.read(model, written_section)
         if value is not None:
-            self.inert(key, raw, document, (key,), key, ())
+            self.note_inert_fields(key, written_section)
         return value
 
     # Elements
@@ -167,30 +168,28 @@ class ProjectReader(RemarkingReader):
         if section == "models" and isinstance(item, dict):
             item, texts = self._merge_sql_file(item, document, path, label)
         form = normalize_forms(item, FORMS.get(section, ()))
-        self.note_forms(form.used, form.twice, document, path, label)
+        raw: Declaration[Any] = Declaration(None, document, path, label, form.value, form.used, texts)
+        self.note_forms(form, raw)
         paths = _LATER.get(section, ())
 
         def later(steps: tuple[PathStep, ...]) -> bool:
             is_salt = section == "models" and steps[:1] == ("security",) and steps[-1] == "salt"
             return is_salt or any(steps[: len(start)] == start for start in paths)
 
-        self.secrets(form.value, document, path, label, form.used, later)
-        value = self.read(model, form.value, document, path, label, forms=form.used, later=later)
+        self.refuse_secrets(raw, later)
+        value = self.read(model, raw, later)
         if value is None:
             if isinstance(name, str):
                 self.refused.add(f"{section.removesuffix('s')}.{name}")
             return None
-        element = Declaration(value, document, path, label, form.value, form.used, texts)
-        self.inert(section, form.value, document, path, label, form.used)
-        match value:
-            case written.Model():
-                self._check_connector(Declaration(value, document, path, label, form.value, form.used))
-                self.note_duplicate_columns(element)
-            case written.Source():
-                self._check_table(Declaration(value, document, path, label, form.value, form.used))
-                self.note_duplicate_columns(element)
-            case _:
-                pass
+        self.note_inert_fields(section, raw)
+        if isinstance(value, written.Model):
+            self._check_connector(replace(raw, value=value))
+        if isinstance(value, written.Source):
+            self._check_table(replace(raw, value=value))
+        element: Declaration[M] = replace(raw, value=value)
+        if isinstance(value, written.Model | written.Source):
+            self.note_duplicate_columns(element)
         return element
 
     def _merge_sql_file(
@@ -206,17 +205,17 @@ class ProjectReader(RemarkingReader):
             item, texts = {**item, "sql": text.text}, {"sql": text}
         sql = item.get("sql")
         if isinstance(sql, str) and "config(" in sql:
-            from penstock.project.templates.config_call import parse_config_call
+            from penstock.project.templates.jinja import parse_config_call
 
-            said, computed = parse_config_call(sql)
+            from_call, computed = parse_config_call(sql)
             for key in computed:
                 note = f"the value of `{key}` in `config()` must be written out"
                 at = Declaration(None, document, path, label, texts=texts).origin_inside("sql", sql.index("config("))
                 self.note("template-syntax", at, f"{label}.sql", note)
-            for key in sorted(said.keys() & item.keys()):
+            for key in sorted(from_call.keys() & item.keys()):
                 note = f"`{key}` is given here and in the `config()` of the SQL"
                 self.note("given-twice", document.origin(*path, key), f"{label}.{key}", note, "keep one of the two")
-            item = {**said, **item}
+            item = {**from_call, **item}
         return item, texts
 
     def _is_first(self, element: Declaration[Any]) -> bool:
@@ -233,9 +232,8 @@ class ProjectReader(RemarkingReader):
         """Check a sink model against the connector that it names, with its variables resolved."""
         if (connector := element.value.advanced.connector) is not None:
             sink = None if connector.is_foreign(self._connect) else registry.find_sink(connector.type)
-            self._check_config(
-                element, ("advanced", "connector", "config"), sink, connector.as_sink(element.value.name)
-            )
+            inner = ("advanced", "connector", "config")
+            self._check_config(element, inner, sink, connector.as_sink(element.value.name))
 
     def _check_table(self, element: Declaration[written.Source]) -> None:
         """Check a lookup table against the source that reads it."""
@@ -243,37 +241,27 @@ class ProjectReader(RemarkingReader):
             self._check_config(element, ("table", "config"), registry.find_source(table.type), table.as_source())
             if registry.find_source(table.type) is None:
                 hint = did_you_mean(table.type, registry.types("source"), otherwise="sources")
-                origin, path = element.origin_of("table", "type"), element.label_of("table", "type")
-                text = f"there is no source `{table.type}`"
-                self.diagnostics.append(Diagnostic("invalid-value", text, origin, path, hint))
+                text, at = f"there is no source `{table.type}`", ("table", "type")
+                self.diagnostics.append(element.diagnostic("invalid-value", text, hint, at=at))
 
     def _check_config(
-        self,
-        element: Declaration[written.Model] | Declaration[written.Source],
-        inner: tuple[str, ...],
-        model: type[Connector] | None,
-        config: dict[str, Any],
+        self, element: Declaration[Any], inner: tuple[str, ...], model: type[Connector] | None, config: dict[str, Any]
     ) -> None:
         unset = [
             UnsetVariable(name, path)
             for name, default, path in find_references(config)
             if not default and not self.environ.get(name)
         ]
-        for reference in unset:
-            at = UnsetVariable(reference.name, (*inner, *reference.path))
-            self.unset(at, element.document, element.path, element.label, element.forms, Severity.WARNING)
-        base = (*element.path, *written_path(element.document, element.path, inner, element.forms))
+        for variable in unset:
+            inside = UnsetVariable(variable.name, (*inner, *variable.path))
+            self.note_unset_variable(inside, element, Severity.WARNING)
+        path, label = (*element.path, *element.written_steps(inner)), element.label_of(*inner)
         if model and unset:
-            self.read_with_stand_ins(model, config, unset, element.document, base, element.label_of(*inner))
+            self.read_with_stand_ins(model, Declaration(None, element.document, path, label, config), unset)
         elif model:
             raw, _ = resolve_variables(config, self.environ)
-            self.read(model, raw, element.document, base, element.label_of(*inner))
+            self.read(model, Declaration(None, element.document, path, label, raw))
 
 
-class _Vars(BaseModel):
+class _Vars(RootModel[dict[str, Any]]):
     """Any names, any values."""
-
-    model_config = {"extra": "allow"}
-
-    def values(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})

@@ -1,12 +1,15 @@
-"""The project format: a project as written, element by element."""
+"""Projects and pipelines as written, element by element."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from penstock.connectors.contract import Sink, Source
 from penstock.project import stream_project as written
 from penstock.project.runtime import Runtime
 from penstock.project.templates.template import Templates
 from penstock.project.validation.declaration import Declaration
 from penstock.project.yaml.variables import Environ
+from penstock.settings import Settings
+from penstock.transforms.sql import SqlTransform
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class StreamProject:
-    """A project as written, element by element."""
+    """A parsed project: each element as it is declared."""
 
     header: written.ProjectHeader
     runtime_section: Declaration[Runtime]
@@ -44,3 +47,16 @@ class StreamProject:
     @property
     def runtime(self) -> Runtime:
         return self.runtime_section.value
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A parsed pipeline: nodes by name, in document order."""
+
+    name: str
+    sources: dict[str, Declaration[Source]]
+    transforms: dict[str, Declaration[SqlTransform]]
+    sinks: dict[str, Declaration[Sink]]
+    refused: frozenset[str]
+    """Names of nodes that could not be parsed. A reference to one of them is not a second error."""
+    settings: Settings = field(default_factory=Settings, repr=False)

@@ -13,7 +13,7 @@ from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.kafka_connect import Connect
 from penstock.clients.registry.client import Registry
 from penstock.clients.registry.schema_cache import SchemaCache
-from penstock.config import FrozenModel
+from penstock.config import FrozenModel, reveal_secret
 from penstock.project.flink_clusters import FlinkClusters, check_default
 
 
@@ -24,9 +24,8 @@ def _split_list(value: object) -> object:
 def _check_addresses(servers: tuple[str, ...]) -> tuple[str, ...]:
     for server in servers:
         if server.lower().startswith(("http://", "https://")):
-            raise ValueError(
-                f"`{server}` is not a broker address: write host:port, without {server.partition('//')[0]}//"
-            )
+            scheme = server.partition("//")[0]
+            raise ValueError(f"`{server}` is not a broker address: write host:port, without {scheme}//")
     return servers
 
 
@@ -74,7 +73,7 @@ class Kafka(FrozenModel):
             protocol=self.security_protocol,
             mechanism=self.sasl_mechanism,
             username=self.sasl_username,
-            password=self.sasl_password.get_secret_value() if self.sasl_password else None,
+            password=reveal_secret(self.sasl_password or None),
             ca=ca,
             certificate=certificate,
             key=key,
@@ -106,9 +105,8 @@ class SchemaRegistry(FrozenModel):
 
     def registry(self, root: Path) -> Registry:
         """The connection to the registry. `root` is the project directory."""
-        password = self.password.get_secret_value() if self.password else None
         ca = None if self.ssl.ca_location is None else str(root / self.ssl.ca_location)
-        return Registry(self.url, self.username, password, ca)
+        return Registry(self.url, self.username, reveal_secret(self.password or None), ca)
 
 
 class ConnectCluster(FrozenModel):
@@ -124,7 +122,7 @@ class ConnectCluster(FrozenModel):
     def connect(self) -> Connect:
         url, username, password = split_credentials(self.rest_url)
         if self.username is not None:
-            username, password = self.username, self.password.get_secret_value() if self.password else None
+            username, password = self.username, reveal_secret(self.password or None)
         return Connect(url, username, password)
 
 

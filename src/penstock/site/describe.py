@@ -41,11 +41,7 @@ def describe(graph: Graph, manifest: Manifest, notes: Sequence[Diagnostic], envi
 
 
 def _node(
-    node: Node,
-    columns: tuple[DagColumn, ...] | None,
-    graph: Graph,
-    manifest: Manifest,
-    notes: Sequence[Diagnostic],
+    node: Node, columns: tuple[DagColumn, ...] | None, graph: Graph, manifest: Manifest, notes: Sequence[Diagnostic]
 ) -> SiteNode:
     element = node.element
     tests = [test for test in graph.tests if test.node == node.id]
@@ -151,11 +147,9 @@ def _rules(node: Node, graph: Graph, notes: Sequence[Diagnostic]) -> Iterator[Si
     label = f"{node.kind}s.{node.name}"
     found = [n for n in notes if n.code in _STATUS and n.path == label]
     for note in found:
-        said = note.params
-        status = _STATUS[note.code]
-        yield SiteRule(
-            said["rule"], status, said["expected"], said["actual"], said.get("reason"), said.get("until")
-        )  # fmt: skip
+        params, status = note.params, _STATUS[note.code]
+        rule, expected, actual = params["rule"], params["expected"], params["actual"]
+        yield SiteRule(rule, status, expected, actual, params.get("reason"), params.get("until"))
     broken = {note.params["rule"] for note in found}
     if graph.rules is None:
         return
@@ -199,8 +193,8 @@ def _facts(node: Node) -> Iterator[tuple[str, str]]:
             yield from _with_units("Freshness", exposure.freshness)
             yield from _section("Access", exposure.access)
             for contact in exposure.contacts:
-                said = contact.model_dump(exclude_none=True)
-                yield "Contact", ", ".join(str(value) for value in said.values())
+                fields = contact.model_dump(exclude_none=True)
+                yield "Contact", ", ".join(str(value) for value in fields.values())
         case _:
             pass
 

@@ -55,17 +55,9 @@ def draw(links: Links, shown: Sequence[str]) -> Drawing:
     for node_id in shown:
         node = links.nodes[node_id]
         x, y = placed.places[node_id]
-        boxes.append(
-            Box(
-                number=number[node_id],
-                node=node,
-                x=round(x - NODE_WIDTH / 2, 1),
-                y=round(y - NODE_HEIGHT / 2, 1),
-                name=shorten(node.name, NAME_CELLS),
-                label=shorten(node.label or node.kind, LABEL_CELLS),
-                page=links.pages[node_id],
-            )
-        )
+        left, top = round(x - NODE_WIDTH / 2, 1), round(y - NODE_HEIGHT / 2, 1)
+        name, label = shorten(node.name, NAME_CELLS), shorten(node.label or node.kind, LABEL_CELLS)
+        boxes.append(Box(number[node_id], node, left, top, name, label, links.pages[node_id]))
     lines = tuple(
         Line(number[route.start], number[route.end], _path(route), route.closes_loop) for route in placed.routes
     )

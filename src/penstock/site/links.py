@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -56,40 +56,35 @@ class Links:
         """The nodes upstream and downstream of the node, with their distance. Nodes that only share an input or a
         reader are not included.
         """
-        found = {node_id: 0}
-        for near in (self.before, self.after):
-            steps = {node_id: 0}
-            queue = deque([node_id])
-            while queue:
-                here = queue.popleft()
-                for far in near[here]:
-                    if far not in steps:
-                        steps[far] = steps[here] + 1
-                        queue.append(far)
-            found = {**steps, **found}
-        return found
+        return {**_distances(node_id, self.after.__getitem__), **_distances(node_id, self.before.__getitem__)}
 
-    def exposures_of(self, node_id: str) -> list[tuple[str, int]]:
+    def exposures_of(self, node_id: str) -> list[tuple[SiteNode, int]]:
         """Every exposure that the node's rows reach, with its distance, nearest first."""
-        steps = {node_id: 0}
-        queue = deque([node_id])
-        found = []
-        while queue:
-            here = queue.popleft()
-            if here != node_id and self.nodes[here].kind == "exposure":
-                found.append((here, steps[here]))
-                continue
-            for after in self.after[here]:
-                if after not in steps:
-                    steps[after] = steps[here] + 1
-                    queue.append(after)
-        return found
+
+        def readers(reached: str) -> list[str]:
+            return [] if reached != node_id and self.nodes[reached].kind == "exposure" else self.after[reached]
+
+        found = ((self.nodes[reached], distance) for reached, distance in _distances(node_id, readers).items())
+        return [(node, distance) for node, distance in found if distance and node.kind == "exposure"]
 
     def node_at(self, path: str) -> str | None:
         """The node that contains a diagnostic's path: `model.orders.columns.x` is in `model.orders`."""
         while path and path not in self.nodes:
             path = path.rpartition(".")[0]
         return path or None
+
+
+def _distances(start: str, near: Callable[[str], Iterable[str]]) -> dict[str, int]:
+    """The nodes that can be reached, nearest first, with their distance."""
+    steps = {start: 0}
+    queue = deque([start])
+    while queue:
+        here = queue.popleft()
+        for far in near(here):
+            if far not in steps:
+                steps[far] = steps[here] + 1
+                queue.append(far)
+    return steps
 
 
 def link_site(site: Site, ordered: Iterable[SiteNode]) -> Links:

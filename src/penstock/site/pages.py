@@ -1,12 +1,12 @@
 """Renders all files of a site, from templates that escape all values."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from penstock.site.data import data_script
 from penstock.site.drawing import draw
 from penstock.site.links import Links, link_site, safe_url
 from penstock.site.model import KINDS, Site, SiteColumn, SiteNode
@@ -15,13 +15,7 @@ from penstock.site.sql_colour import colour_sql
 ASSETS = ("graph.js", "icon.svg", "overview.js", "site.css", "site.js", "theme.js")
 MOST_DRAWN = 300
 """The maximum number of nodes on the page of one node. The most distant ones are left out."""
-TITLES = {
-    "source": "Sources",
-    "model": "Models",
-    "transform": "Transforms",
-    "sink": "Sinks",
-    "exposure": "Exposures",
-}
+TITLES = {"source": "Sources", "model": "Models", "transform": "Transforms", "sink": "Sinks", "exposure": "Exposures"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +54,7 @@ def site_texts(site: Site) -> Iterator[tuple[str, str]]:
     element = environment.get_template("element.html")
     for number, node in enumerate(ordered):
         yield links.pages[node.id], element.render(_element(node, number, links))
-    yield "assets/data.js", data_script(links)
+    yield "assets/data.js", _data_script(links)
     for name in ASSETS:
         yield f"assets/{name}", files("penstock.site").joinpath("assets", name).read_text(encoding="utf-8")
 
@@ -70,12 +64,8 @@ def _element(node: SiteNode, number: int, links: Links) -> dict[str, object]:
     nearest = set(sorted(steps, key=lambda one: (steps[one], links.numbers[one]))[:MOST_DRAWN])
     shown = [one for one in links.nodes if one in nearest]
     exposures = [
-        ReachedExposure(
-            links.nodes[exposure],
-            steps,
-            tuple(fact for fact in links.nodes[exposure].facts if fact[0].casefold().startswith("sla")),
-        )
-        for exposure, steps in links.exposures_of(node.id)
+        ReachedExposure(exposure, distance, tuple(f for f in exposure.facts if f[0].casefold().startswith("sla")))
+        for exposure, distance in links.exposures_of(node.id)
     ]
     return {
         "root": "../",
@@ -100,6 +90,32 @@ def _column(node: SiteNode, column: SiteColumn, links: Links) -> ColumnRow:
         tuple(shown(*origin) for origin in dict.fromkeys(column.origins)),
         tuple(shown(*target) for target in links.goes_to.get((node.id, column.name), ())),
     )
+
+
+def _data_script(links: Links) -> str:
+    """The data for the scripts, as JavaScript that assigns one value. `<` is escaped and all else is ASCII, so the text
+    can neither end a script element nor break a line."""
+    nodes = [
+        {
+            "kind": node.kind,
+            "name": node.name,
+            "label": node.label or node.kind,
+            "page": links.pages[node.id],
+            "description": node.description or "",
+            "owner": node.owner or "",
+            "group": node.group or "",
+            "topic": node.topic or "",
+            "tags": node.tags,
+            "columns": [
+                [column.name, [[links.numbers[id], name] for id, name in column.origins if id in links.nodes]]
+                for column in node.columns or ()
+            ],
+        }
+        for node in links.nodes.values()
+    ]
+    text = json.dumps({"kinds": KINDS, "nodes": nodes}, separators=(",", ":"), ensure_ascii=True)
+    harmless = text.replace("<", r"\u003c").replace(">", r"\u003e")
+    return f"window.penstock = {harmless};\n"
 
 
 def _environment(site: Site, links: Links) -> Environment:

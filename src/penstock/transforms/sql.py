@@ -1,6 +1,7 @@
 """The SQL transform of a pipeline."""
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -16,6 +17,10 @@ class SqlTransform(PipelineNode):
     )
     type: Literal["sql"] = "sql"
     sql: str = Field(min_length=1)
-    """The SELECT. `_gs_op` is carried along when the projection leaves it out."""
+    """The SELECT. `_gs_op` is added if the projection leaves it out."""
     primary_key: Key
     """The columns that identify a row, separated by commas."""
+
+
+TRANSFORMS: Final[Mapping[str, type[PipelineNode]]] = {"sql": SqlTransform}
+"""The transforms by their `type`."""

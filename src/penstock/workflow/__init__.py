@@ -26,7 +26,6 @@ from penstock.workflow.stages import CheckedProject, Target, check, compile_proj
 
 if TYPE_CHECKING:
     from penstock.runtime.delivery.progress import QueryProgress
-    from penstock.workflow.host import HostedRun
 
 __all__ = [
     "CheckedProject",
@@ -155,14 +154,14 @@ def _run(
     *,
     once: bool,
 ) -> RunResult:
-    from penstock.workflow.host import host_run, supervise
+    from penstock.workflow.host import EventStop, host_run, supervise
 
     found = plan(project, once=once) if chosen is None else chosen
     if found.refusals:
         raise PlanRefused.from_refusals(found.refusals)
     begun = time.monotonic()
     with host_run(project, found, say=_say_nothing, warn=_say_nothing) as hosted:
-        request = _EventStop(hosted, stop, project.settings.shutdown_budget_secs)
+        request = EventStop(hosted, stop, project.settings.shutdown_budget_secs)
 
         def idle() -> None:
             on_progress(hosted.run.board.snapshot())
@@ -171,31 +170,6 @@ def _run(
 
         supervise(hosted, request, idle, once=once)
         return RunResult(tuple(hosted.run.board.snapshot()), time.monotonic() - begun)
-
-
-class _EventStop:
-    """A stop request that is made by setting an event."""
-
-    def __init__(self, hosted: "HostedRun", event: threading.Event | None, budget_secs: float) -> None:
-        self.budget_secs = budget_secs
-        self._hosted = hosted
-        self._event = event
-        self._until: float | None = None
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._event is not None and self._event.is_set()
-
-    @property
-    def until(self) -> float:
-        if self._until is None:
-            self._until = time.monotonic() + self.budget_secs
-        return self._until
-
-    def forward(self) -> None:
-        """Stop the run if the event is set."""
-        if self.is_stopping:
-            self._hosted.run.stop()
 
 
 def _say_nothing(_: str) -> None: ...

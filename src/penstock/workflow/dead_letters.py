@@ -32,10 +32,10 @@ def mask_dead_letters(checked: CheckedProject, dead_letters: Iterable[DeadLetter
 
 def pending_dead_letters(checked: CheckedProject, node: str | None, most: int | None = None) -> list[DeadLetter]:
     """The first pending dead letters, of one node or of all: neither replayed nor discarded."""
-    return list(islice(waiting(checked, node), most))
+    return list(islice(find_dead_letters(checked, node), most))
 
 
-def waiting(checked: CheckedProject, node: str | None) -> PendingDeadLetters:
+def find_dead_letters(checked: CheckedProject, node: str | None) -> PendingDeadLetters:
     """The pending dead letters of this project, of one node or of all, without those of other projects in the same
     topics. Dead letters of a renamed model that kept its state belong to the new name.
     """
@@ -51,10 +51,8 @@ def waiting(checked: CheckedProject, node: str | None) -> PendingDeadLetters:
         return chosen and dead_letter.node in nodes and dead_letter.is_owned_by(place.namespace)
 
     def read() -> Iterator[DeadLetter]:
-        return filter(
-            is_chosen,
-            (_rename_node(dead_letter, former) for dead_letter in _read_dead_letters(topics, clusters, place)),
-        )
+        found = _read_dead_letters(topics, clusters, place)
+        return filter(is_chosen, (_rename_node(dead_letter, former) for dead_letter in found))
 
     return PendingDeadLetters(read, outstanding_dead_letters(read(), _read_progress(checked, former)))
 

@@ -1,11 +1,12 @@
 """Hosts a run: holds its lock and Spark session, records its progress, and drains it at the end."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import PenstockError, ServiceError
 from penstock.plan.deployed.place import ProjectPlace
@@ -27,19 +28,23 @@ _LOST: Final = ("spark-lost", "already-running")
 """Failures after which nothing can be drained."""
 
 
-class StopRequest(Protocol):
+class StopRequest:
     """A request to stop a run, and its deadline."""
 
+    def __init__(self, budget_secs: float) -> None:
+        self.budget_secs = budget_secs
+        self._until: float | None = None
+
     @property
-    def is_stopping(self) -> bool: ...
+    def is_stopping(self) -> bool:
+        return self._until is not None
 
     @property
     def until(self) -> float:
         """The deadline by the monotonic clock. The budget begins with the first call."""
-        ...
-
-    @property
-    def budget_secs(self) -> float: ...
+        if self._until is None:
+            self._until = time.monotonic() + self.budget_secs
+        return self._until
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,24 @@ class HostedRun:
     record: "ProgressRecord"
     kill: Callable[[], None]
     policy: "DrainPolicy"
+
+
+class EventStop(StopRequest):
+    """A stop request that is made by setting an event."""
+
+    def __init__(self, hosted: HostedRun, event: threading.Event | None, budget_secs: float) -> None:
+        super().__init__(budget_secs)
+        self._hosted = hosted
+        self._event = event
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._event is not None and self._event.is_set()
+
+    def forward(self) -> None:
+        """Stop the run if the event is set."""
+        if self.is_stopping:
+            self._hosted.run.stop()
 
 
 @contextmanager
@@ -73,9 +96,8 @@ def host_run(
         record = ProgressRecord(board, store, hold.check, place, plan.manifest.revision)
         record.write()
         inherited = (lock.descriptor, *hold.descriptors)
-        with spark_session(
-            plan.manifest.spark, place.logs, jars, inherited=inherited, note_pid=lock.note_spark
-        ) as spark:
+        spec, note_pid = plan.manifest.spark, lock.note_spark
+        with spark_session(spec, place.logs, jars, inherited=inherited, note_pid=note_pid) as spark:
             run = start(plan, spark, place, store, board, checked.environ, clusters=checked.clusters, say=warn)
             yield HostedRun(run, record, lambda: kill_jvm(spark), checked.settings.drain_policy)
 
@@ -169,16 +191,11 @@ class ProgressRecord:
     """Records the progress of a run for `status` once a second, and checks that the run still holds its lock."""
 
     def __init__(
-        self,
-        board: "ProgressBoard",
-        store: StateStore,
-        check_held: Callable[[], None],
-        place: ProjectPlace,
-        revision: str,
+        self, board: "ProgressBoard", store: StateStore, check: Callable[[], None], place: ProjectPlace, revision: str
     ) -> None:
         self._board = board
         self._store = store
-        self._check_held = check_held
+        self._check_lock = check
         self._place = place
         self._about: dict[str, Any] = {"pid": os.getpid(), "started_at": time.time(), "revision": revision}
         self._due = 0.0
@@ -196,7 +213,7 @@ class ProgressRecord:
         """Write the progress. If the store cannot be reached, it is written later: no rows depend on it."""
         progress = {row.query: row.to_json() for row in self._board.snapshot()}
         try:
-            self._check_held()
+            self._check_lock()
             record_progress(self._store, self._place, {**self._about, "heartbeat_at": time.time()}, progress)
         except ServiceError as error:
             if not error.retriable:

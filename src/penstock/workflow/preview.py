@@ -37,7 +37,8 @@ def preview_rows(checked: CheckedProject, name: str, limit: int, say: Callable[[
             return rows
     try:
         for source in sources:
-            _ask(source)
+            if source.live.capabilities.has_positions:
+                source.live.check()  # Spark needs time to start and would wait for a broker for minutes
     except ServiceError as error:
         if error.code == "topic-missing" and manifest.producer(node.id):
             return []  # a model that has not written anything yet
@@ -61,21 +62,19 @@ def _dead_letters(checked: CheckedProject, topic: str, limit: int) -> list[dict[
     if checked.clusters.sink is None:
         files = files_under(TopicSource(topic=topic).with_root(checked.root).path(), FORMATS["parquet"])
         rows = parquet.first_rows(files, limit, _BYTES)
-        shown = mask_dead_letters(checked, [_letter(topic, place, row) for place, row in enumerate(rows)])
+        shown = mask_dead_letters(checked, [_parse_row(topic, place, row) for place, row in enumerate(rows)])
         return [{name: dead_letter.about[name] for name in row} for row, dead_letter in zip(rows, shown, strict=True)]
     from penstock.clients.dead_letters.kafka import read_from_topics
 
     found = islice(read_from_topics(checked.clusters.sink.kafka, [topic]), limit)
-    return [
-        {name: dead_letter.about[name] for name in (*FIELDS, OWNER)}
-        for dead_letter in mask_dead_letters(checked, found)
-    ]
+    names = (*FIELDS, OWNER)
+    return [{name: dead_letter.about[name] for name in names} for dead_letter in mask_dead_letters(checked, found)]
 
 
 _BYTES: Final = ("key", "value")
 
 
-def _letter(topic: str, place: int, row: dict[str, Any]) -> DeadLetter:
+def _parse_row(topic: str, place: int, row: dict[str, Any]) -> DeadLetter:
     key, value = (row.get(part) for part in _BYTES)
     texts = {part: parquet.decode_text(row.get(part)) for part in _BYTES}
     return DeadLetter(topic, "", place, {**dict.fromkeys(FIELDS), **row, **texts}, key, value)
@@ -86,21 +85,11 @@ def _node_sources(checked: CheckedProject, manifest: Manifest, node_id: str) -> 
     query = next((q for q in manifest.queries if any(step.view == node_id for step in q.steps)), None)
     inputs = [] if query is None else [entry.source for entry in query.inputs]
     found = [manifest.streams[node_id]] if node_id in manifest.streams else inputs
-    return [open_source(_resolve_config(checked, config), checked.root, checked.clusters) for config in found]
-
-
-def _ask(source: Source) -> None:
-    """Check that a broker responds. Spark needs time to start and would wait for the broker for minutes."""
-    if source.live.capabilities.has_positions:
-        source.live.check()
+    configs = [resolve_variables(config, checked.environ)[0] for config in found]
+    return [open_source(config, checked.root, checked.clusters) for config in configs]
 
 
 def _dead_letter_topic(graph: Graph, name: str) -> str | None:
     """The error topic of a source or model, if the name is one."""
     of = graph.find_node(name.removesuffix(ERRORS)) if name.endswith(ERRORS) and graph.find_node(name) is None else None
     return dead_letter_topic(of.id) if of is not None and of.kind not in ("exposure", "sink") else None
-
-
-def _resolve_config(checked: CheckedProject, config: dict[str, Any]) -> dict[str, Any]:
-    value, _ = resolve_variables(config, checked.environ)
-    return dict(value)

@@ -205,7 +205,7 @@ def plan_project(
 ) -> Plan:
     """Plan a run. `once` says whether queries end after the available rows."""
     names = [q.name for q in manifest.queries]
-    allow_rebuild = [name for said in allow_rebuild for name in said.split(",")]
+    allow_rebuild = [name for listed in allow_rebuild for name in listed.split(",")]
     for name in (*select, *allow_rebuild):
         if name not in names and not (name == ALL and name in allow_rebuild):
             text = f"there is no query `{name}` in this project"

@@ -17,8 +17,6 @@ def node_flow(node: Node) -> Flow:
     written = node.materialized != "virtual_topic"
     declared = node.element.columns if isinstance(node.element, Source) else ()
     clocks = frozenset(c.name.casefold() for c in declared if c.proctime)
-    lateness_ms = max((time.lateness_ms for time in node.times), default=0)
-    keeps_late = any(time.keeps_late for time in node.times)
     return Flow(
         node.flow,
         node.change_key,
@@ -26,8 +24,8 @@ def node_flow(node: Node) -> Flow:
         times,
         clocks,
         static=is_lookup_table(node),
-        lateness_ms=lateness_ms,
-        keeps_late=keeps_late,
+        lateness_ms=max((time.lateness_ms for time in node.times), default=0),
+        keeps_late=any(time.keeps_late for time in node.times),
         mixed=node.mixed,
         stale=frozenset(time.column.casefold() for time in node.times if time.unordered and written),
     )
@@ -46,26 +44,21 @@ def find_change_key(found: QueryAnalysis, declared: tuple[str, ...]) -> tuple[tu
         return found.change_key or declared, None
     if found.flow == "signed":
         return (), None
-    way_out = "select the columns that it groups or partitions by, or give the model a `key`"
+    hint = "select the columns that it groups or partitions by, or give the model a `key`"
     text = "the output has changes, but no key to apply them by"
-    return (), Problem("sql-unsupported", text, 0, way_out, "changes without a key")
+    return (), Problem("sql-unsupported", text, 0, hint, "changes without a key")
 
 
 def masked_keys(key: tuple[str, ...], masks: Sequence[ColumnMask]) -> list[Problem]:
     """Report masks that map different keys to one value, so that changes would overwrite each other."""
     folded = {name.casefold() for name in key}
-    way_out = "mask it by `hash` or `tokenize`, or in a model that reads this one"
-    return [
-        Problem(
-            "sql-unsupported",
-            f"`{m.column}` is a key of changes, and `{m.policy}` makes different keys equal",
-            0,
-            way_out,
-            m.column,
-        )
-        for m in masks
-        if m.column.casefold() in folded and m.policy not in ("hash", "tokenize")
-    ]
+    hint = "mask it by `hash` or `tokenize`, or in a model that reads this one"
+    found = []
+    for mask in masks:
+        if mask.column.casefold() in folded and mask.policy not in ("hash", "tokenize"):
+            text = f"`{mask.column}` is a key of changes, and `{mask.policy}` makes different keys equal"
+            found.append(Problem("sql-unsupported", text, 0, hint, mask.column))
+    return found
 
 
 def unbounded_state(found: QueryAnalysis) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Event time of a model: the times of its windows, and of its output."""
+"""Event time of a model: the times of its windows, of its output, and of a view."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +14,8 @@ from penstock.sql.analyze.column_lineage import InputColumn
 from penstock.sql.analyze.statefulness import Window
 from penstock.sql.parse.query import Problem
 from penstock.sql.parse.window_calls import WindowPart
+from penstock.sql.rewrite.computed_event_time import has_computed_time
+from penstock.sql.rewrite.translate import needs_time
 from penstock.sql.stateful.stages import JoinLag
 from penstock.sql.types.columns import TIME_TYPES, Columns, column_spelling
 
@@ -30,7 +32,7 @@ def window_times(
     problems: list[Problem] = []
     notes: list[Diagnostic] = []
     if any(_is_absent(time, node.columns) for node in inputs.values() for time in node.times):
-        return {}, [], []  # told of the input
+        return {}, [], []  # reported for the input
     declared = {time.column.casefold() for node in inputs.values() for time in node.times}
     for window, time in zip(found.windows, found.times, strict=True):
         node = inputs.get(time.input) if time else None
@@ -62,10 +64,10 @@ def _window_time(
         return Problem("window-without-event-time", text, window.offset, hint, window.column)
     if asked is not None:
         return asked if asked.column.casefold() == time.name else _second_time_problem(window, asked)
-    said = next((t for t in node.times if t.column.casefold() == time.name), None)
-    if said is not None:
-        return said
-    if _is_made_in_view(time, node):
+    known = next((t for t in node.times if t.column.casefold() == time.name), None)
+    if known is not None:
+        return known
+    if _is_made_in_view(node, time.name):
         return _view_time_problem(window, node)
     column = column_spelling(time.name, node.columns) or window.column
     if node.event_time is not None or _type_of(column, node.columns) not in TIME_TYPES:
@@ -81,9 +83,10 @@ def _assumed_time_warning(read: RenderedModel, window: Window, node: Node, colum
     return Diagnostic("event-time-assumed", text, origin, path, hint, Severity.WARNING, params)
 
 
-def _is_made_in_view(time: InputColumn, node: Node) -> bool:
+def _is_made_in_view(node: Node, column: str) -> bool:
     """Whether a column is computed in a view. It is never written, so Spark cannot use it as event time."""
-    found = [o for name, listed in node.column_origins.items() if name.casefold() == time.name for o in listed]
+    folded = column.casefold()
+    found = [o for name, listed in node.column_origins.items() if name.casefold() == folded for o in listed]
     return node.materialized == "virtual_topic" and [o.way for o in found] != ["same"]
 
 
@@ -134,17 +137,17 @@ def output_times(
     ends = _ENDS[:1] if view else _ENDS
     passed = [*_unchanged_times(found, inputs, masked), *_window_ends(found, inputs, asked, masked, ends)]
     first = next(iter(passed), None)
-    said = declared.value.event_time
-    if said is None:
+    settings = declared.value.event_time
+    if settings is None:
         return [first, *passed[1:]], []
-    if said.column is None:
-        return ([EventTimeColumn.said(time.column, said) for time in passed] or [None]), []
+    if settings.column is None:
+        return ([EventTimeColumn.declared(time.column, settings) for time in passed] or [None]), []
     names = [c.name for c in columns or ()]
-    if columns is not None and said.column not in names:
-        text, hint = f"the model has no output column `{said.column}`", did_you_mean(said.column, names)
-        origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
-        return [first, *passed[1:]], [Diagnostic("event-time-missing", text, origin, path, hint)]
-    return [EventTimeColumn.said(said.column, said)], []
+    if columns is not None and settings.column not in names:
+        text, hint = f"the model has no output column `{settings.column}`", did_you_mean(settings.column, names)
+        missing = declared.diagnostic("event-time-missing", text, hint, at=("event_time", "column"))
+        return [first, *passed[1:]], [missing]
+    return [EventTimeColumn.declared(settings.column, settings)], []
 
 
 def _unchanged_times(
@@ -192,16 +195,44 @@ def unused_lateness(
 ) -> Iterator[Diagnostic]:
     """Report `allowed_lateness_ms` where no window can be corrected."""
     for declared in elements:
-        said, kind = declared.value.event_time, "source" if isinstance(declared.value, written.Source) else "model"
+        settings, kind = declared.value.event_time, "source" if isinstance(declared.value, written.Source) else "model"
         own = f"{kind}.{declared.value.name}"
-        if said is None or not said.allowed_lateness_ms or own not in graph.nodes:
+        if settings is None or not settings.allowed_lateness_ms or own not in graph.nodes:
             continue
         if not any(graph[node_id].corrects for node_id in graph.downstream(own) - {own}):
-            place = ("event_time", "allowed_lateness_ms")
             text = "this has no effect: no window over these rows can be corrected by late rows"
-            hint, params = "it applies to GROUP BY with TUMBLE, HOP or CUMULATE", {"field": "allowed_lateness_ms"}
-            origin, path = declared.origin_of(*place), declared.label_of(*place)
-            yield Diagnostic("no-effect", text, origin, path, hint, Severity.INFO, params)
+            hint, field = "it applies to GROUP BY with TUMBLE, HOP or CUMULATE", "allowed_lateness_ms"
+            at = ("event_time", field)
+            yield declared.diagnostic("no-effect", text, hint, at=at, severity=Severity.INFO, field=field)
+
+
+# Event time that a view declares
+
+
+def is_computed_time(node: Node, column: str) -> bool:
+    """Whether a view computes a column, and it is not the end of a window."""
+    return _is_made_in_view(node, column) and node.query is not None and not needs_time(node.query.tree)
+
+
+def check_view_time(
+    declared: Declaration[written.Model], node: Node, inputs: Mapping[str, Node]
+) -> Iterator[Diagnostic]:
+    """Report an event time that a view computes from more than the rows of one topic: Spark cannot put a watermark on
+    it."""
+    settings = declared.value.event_time
+    if settings is None or settings.column is None or not is_computed_time(node, settings.column):
+        return
+    assert node.query is not None
+    below = list(inputs.values())
+    views = [n.name for n in below if n.materialized == "virtual_topic"]
+    if len(below) == 1 and not views and has_computed_time(node.query, settings.column):
+        return
+    text = f"`{settings.column}` is computed inside the view `{node.name}`, and is no event time there"
+    hint = f"materialize `{node.name}` as a topic"
+    if views:
+        hint += f", or compute it in `{views[0]}`"
+    at = ("event_time", "column")
+    yield declared.diagnostic("window-without-event-time", text, hint, at=at, column=settings.column)
 
 
 _ENDS: Final[tuple[WindowPart, ...]] = ("time", "end", "start")

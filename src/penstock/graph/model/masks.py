@@ -61,9 +61,8 @@ def resolve_masks(
             spread.setdefault(target.casefold(), _column_mask(mask, target))
         if mask.for_roles:
             text = "every reader of a topic gets the same rows: the mask applies to all, not only to these roles"
-            path = declared.label_of(*place, "for_roles")
-            origin = declared.origin_of(*place, "for_roles")
-            diagnostics.append(Diagnostic("no-effect", text, origin, path, severity=Severity.INFO))
+            at = (*place, "for_roles")
+            diagnostics.append(declared.diagnostic("no-effect", text, at=at, severity=Severity.INFO))
     found = {**spread, **named}
     diagnostics.extend(_unmasked_copies(declared, found, origins))
     diagnostics.extend(_ineffective_policies(declared))
@@ -116,20 +115,17 @@ def _unmasked_copies(
             if origin.way != "counted" and (covered := hidden.get((origin.input, origin.name))):
                 text = f"`{output}` is computed from a column that is masked in `{covered}`, but is not masked itself"
                 hint = f"mask `{output}` as well, or leave it out"
-                yield Diagnostic(
-                    "mask-incomplete", text, declared.origin_of("security"), declared.label_of("security"), hint,
-                    Severity.WARNING, {"column": output},
-                )  # fmt: skip
+                at, severity = ("security",), Severity.WARNING
+                yield declared.diagnostic("mask-incomplete", text, hint, at=at, severity=severity, column=output)
 
 
 def _ineffective_policies(declared: Declaration[written.Model]) -> Iterator[Diagnostic]:
     for position, entry in enumerate(declared.value.security.policies):
         if entry.mask is None:
             word = "allow" if entry.allow is not None else "deny"
-            place = ("security", "policies", position, word)
             text = f"`{word}` has no effect: a topic has no such list; use `access`, or the ACLs of your broker"
-            origin, path = declared.origin_of(*place), declared.label_of(*place)
-            yield Diagnostic("no-effect", text, origin, path, severity=Severity.INFO)
+            at = ("security", "policies", position, word)
+            yield declared.diagnostic("no-effect", text, at=at, severity=Severity.INFO)
 
 
 def masked_names(models: Iterable[Node], inputs: Iterable[Node]) -> tuple[str, ...]:
@@ -164,7 +160,7 @@ def classify_outputs(
     """
     levels: dict[str, str] = {}
     covered = {mask.column.casefold() for mask in masks}
-    if not origins:  # a star over what is not known: whatever goes in may come out
+    if not origins:  # SELECT * over unknown columns: every input column may be an output
         for node in inputs.values():
             levels.update(node.classification)
             covered |= node.covered
@@ -177,8 +173,11 @@ def classify_outputs(
             hidden = [is_hidden for level, is_hidden in delicate if is_sensitive(level)]
             if hidden and all(hidden):
                 covered.add(output.casefold())
-    said = {**{c.name: c.classification for c in model.columns if c.classification}, **model.security.classification}
-    for name, level in said.items():
+    own_levels = {
+        **{c.name: c.classification for c in model.columns if c.classification},
+        **model.security.classification,
+    }
+    for name, level in own_levels.items():
         before = levels.get(name.casefold())
         levels[name.casefold()] = level if before is None else max(level, before, key=LEVELS.index)
     return levels, frozenset(covered)

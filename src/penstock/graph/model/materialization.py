@@ -21,12 +21,10 @@ def choose_materialization(
         return model.materialized, "`materialized` is given"
     if model.advanced.connector is not None:
         return "sink", "it has a connector"
-    if model.sql is None and model.from_:
-        if model.gateway is not None and model.gateway.virtual_topic is not None:
-            return "virtual_topic", "`gateway.virtual_topic` is given"
-        return "sink", "`from` without SQL"
     if model.gateway is not None and model.gateway.virtual_topic is not None:
         return "virtual_topic", "`gateway.virtual_topic` is given"
+    if model.sql is None and model.from_:
+        return "sink", "`from` without SQL"
     if constructs:
         names = ", ".join(dict.fromkeys(construct.name for construct in constructs))
         why = "asks a model" if all(construct.name in MODEL_CALLS for construct in constructs) else "keeps state"
@@ -63,28 +61,23 @@ def placement_notes(
 ) -> list[Diagnostic]:
     """Diagnostics about the materialization and connector of a model."""
     connector = declared.value.advanced.connector
-    path = declared.label_of("advanced", "connector")
     notes: list[Diagnostic] = []
     if materialized == "sink" and connector is None:
         text = "a sink needs a connector to write with"
         hint = "add `advanced: {connector: {type: …, config: {…}}}`, or `sql:` if this is no sink"
-        notes.append(Diagnostic("missing-field", text, declared.origin, path, hint, params={"field": "connector"}))
+        path, params = declared.label_of("advanced", "connector"), {"field": "connector"}
+        notes.append(Diagnostic("missing-field", text, declared.origin, path, hint, params=params))
     if materialized != "sink" and connector is not None:
         text = f"a model that is materialized as `{materialized}` has no connector"
-        origin = declared.origin_of("advanced", "connector")
-        notes.append(Diagnostic("invalid-value", text, origin, path, "write `materialized: sink`, or leave it out"))
+        hint = "write `materialized: sink`, or leave it out"
+        notes.append(declared.diagnostic("invalid-value", text, hint, at=("advanced", "connector")))
     if connector is not None and (near := _nearest_sink(connector.type)) is not None:
-        text = f"Penstock has no sink `{connector.type}`, so Kafka Connect runs it"
-        origin = declared.origin_of("advanced", "connector", "type")
-        label = declared.label_of("advanced", "connector", "type")
-        params = {"value": connector.type}
-        notes.append(
-            Diagnostic("unknown-type", text, origin, label, f"did you mean `{near}`?", Severity.WARNING, params)
-        )
+        text, hint = f"Penstock has no sink `{connector.type}`, so Kafka Connect runs it", f"did you mean `{near}`?"
+        place, kind = ("advanced", "connector", "type"), connector.type
+        notes.append(declared.diagnostic("unknown-type", text, hint, at=place, severity=Severity.WARNING, value=kind))
     if materialized == "virtual_topic" and not gateway:
         text = "without a gateway this is a view inside the queries that read it"
         hint = "configure `runtime.conduktor.gateway` if others are to read it"
-        field = ("materialized",) if declared.has_field("materialized") else ("gateway", "virtual_topic")
-        origin = declared.origin_of(*field)
-        notes.append(Diagnostic("gateway-absent", text, origin, declared.label_of(*field), hint, Severity.INFO))
+        at = ("materialized",) if declared.has_field("materialized") else ("gateway", "virtual_topic")
+        notes.append(declared.diagnostic("gateway-absent", text, hint, at=at, severity=Severity.INFO))
     return notes

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
 
 from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
 from penstock.project import stream_project as written
@@ -60,15 +59,14 @@ def output_notes(declared: Declaration[written.Model], calls: Collection[ModelCa
     for name, output in declared.value.ml_outputs.items():
         for position, column in enumerate(output.columns):
             if column.type is not None and spark_type(column.type) is None:
-                place = _type_steps(declared, name, position, column.name)
+                at = _type_steps(declared, name, position, column.name)
                 word = column.type.partition("(")[0].partition("<")[0].upper()
                 text, hint = f"`{column.type}` is not a type", did_you_mean(word, TYPE_NAMES, otherwise="types")
-                origin, path = declared.origin_of(*place), declared.label_of(*place)
-                yield Diagnostic("unknown-column-type", text, origin, path, hint)
+                yield declared.diagnostic("unknown-column-type", text, hint, at=at)
         if asked and name not in asked:
             text, hint = f"the SQL calls no model `{name}`", did_you_mean(name, asked, otherwise="it asks")
-            origin, path = declared.document.origin(*declared.path, "ml_outputs", name, key=True), declared.label
-            yield Diagnostic("no-effect", text, origin, f"{path}.ml_outputs.{name}", hint, Severity.WARNING)
+            origin, path = declared.origin_of("ml_outputs", name, key=True), declared.label_of("ml_outputs", name)
+            yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING)
 
 
 def _type_steps(declared: Declaration[written.Model], name: str, position: int, column: str) -> tuple[PathStep, ...]:
@@ -78,8 +76,6 @@ def _type_steps(declared: Declaration[written.Model], name: str, position: int, 
 
 
 # Files, before linking
-
-_CHUNK: Final = 1 << 20
 
 
 def model_files(project: Project, root: Path) -> tuple[Mapping[str, str], list[Diagnostic]]:
@@ -93,17 +89,13 @@ def model_files(project: Project, root: Path) -> tuple[Mapping[str, str], list[D
         try:
             digests[name] = _digest(root / model.path)
         except OSError as error:
-            place = ("ml", "models", name, "path")
             text = f"`{model.path}` cannot be read: {error.strerror}"
-            origin, path = runtime.origin_of(*place), runtime.label_of(*place)
-            hint = "the path is relative to the directory of the project"
-            notes.append(Diagnostic("ml-model-missing", text, origin, path, hint, Severity.WARNING, {"model": name}))
+            hint, at = "the path is relative to the directory of the project", ("ml", "models", name, "path")
+            missing = runtime.diagnostic("ml-model-missing", text, hint, at=at, severity=Severity.WARNING, model=name)
+            notes.append(missing)
     return digests, notes
 
 
 def _digest(file: Path) -> str:
-    digest = hashlib.sha256()
     with file.open("rb") as opened:
-        while chunk := opened.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()[:16]
+        return hashlib.file_digest(opened, "sha256").hexdigest()[:16]

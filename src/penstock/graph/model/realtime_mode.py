@@ -10,6 +10,7 @@ from typing import Final
 from penstock.errors import Diagnostic, Severity
 from penstock.graph.graph import Node
 from penstock.graph.model.changelog_mode import is_lookup_table
+from penstock.graph.model.state_settings import no_effect_on_view
 from penstock.project import stream_project as written
 from penstock.project.validation.declaration import Declaration
 from penstock.sql.parse.query import tables
@@ -17,46 +18,13 @@ from penstock.sql.parse.query import tables
 REALTIME: Final = "real-time mode"
 ASYNC_PROGRESS: Final = "asynchronous progress"
 _SHORTEST_MS: Final = 5_000
-_PLACE: Final = ("advanced", "spark", "trigger")
-_ASYNC_PLACE: Final = ("advanced", "spark", "async_progress")
 
 
-def realtime_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
+def realtime_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
     """Every reason why the query of a model cannot run in real-time mode. `kafka` says whether topics are in Kafka.
 
     Views that the query reads are part of it.
     """
-    return tuple(_realtime_reasons(node, nodes, kafka=kafka))
-
-
-def async_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
-    """Every reason why a model's query cannot use asynchronous progress."""
-    assert isinstance(node.element, written.Model)
-    realtime = node.element.advanced.spark.trigger == "realtime"
-    own = ("real-time mode commits its progress in its own way",) if realtime else ()
-    within = list(_query_nodes(node, nodes))
-    return (*_system_obstacles(node, kafka=kafka), *own, *_state_obstacles(within), *_lookup_obstacles(within, nodes))
-
-
-def _system_obstacles(node: Node, *, kafka: bool) -> Iterator[str]:
-    if not kafka:
-        yield "its topics are directories, and only those of Kafka can be read and written so"
-    if isinstance(node.element, written.Model) and not node.has_topic and node.element.advanced.connector:
-        yield f"it writes with `{node.element.advanced.connector.type}`, not to a topic"
-
-
-def _state_obstacles(within: Iterable[Node]) -> Iterator[str]:
-    for operator in dict.fromkeys(name for part in within for name in part.operators):
-        yield f"{operator} keeps state"
-
-
-def _lookup_obstacles(within: Iterable[Node], nodes: Mapping[str, Node]) -> Iterator[str]:
-    for name in dict.fromkeys(name for part in within for name in _read_names(part)):
-        if (read := nodes.get(name)) is not None and is_lookup_table(read):
-            yield f"it looks rows up in `{read.name}`, which is loaded before each batch"
-
-
-def _realtime_reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
     yield from _system_obstacles(node, kafka=kafka)
     if isinstance(node.element, written.Model):
         interval = node.element.advanced.spark.checkpoint_interval_ms
@@ -72,28 +40,53 @@ def _realtime_reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> 
         yield f"it reads `{name.partition('.')[2]}` more than once"
 
 
+def async_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
+    """Every reason why a model's query cannot use asynchronous progress."""
+    assert isinstance(node.element, written.Model)
+    realtime = node.element.advanced.spark.trigger == "realtime"
+    own = ("real-time mode commits its progress in its own way",) if realtime else ()
+    within = list(_query_nodes(node, nodes))
+    return (*_system_obstacles(node, kafka=kafka), *own, *_state_obstacles(within), *_lookup_obstacles(within, nodes))
+
+
+def _system_obstacles(node: Node, *, kafka: bool) -> Iterator[str]:
+    if not kafka:
+        yield "its topics are directories, and only those of Kafka can be read and written so"
+    if isinstance(node.element, written.Model) and node.topic is None and node.element.advanced.connector:
+        yield f"it writes with `{node.element.advanced.connector.type}`, not to a topic"
+
+
+def _state_obstacles(within: Iterable[Node]) -> Iterator[str]:
+    for operator in dict.fromkeys(name for part in within for name in part.operators):
+        yield f"{operator} keeps state"
+
+
+def _lookup_obstacles(within: Iterable[Node], nodes: Mapping[str, Node]) -> Iterator[str]:
+    for name in dict.fromkeys(name for part in within for name in _read_names(part)):
+        if (read := nodes.get(name)) is not None and is_lookup_table(read):
+            yield f"it looks rows up in `{read.name}`, which is loaded before each batch"
+
+
 def trigger_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
     """Diagnostics about a model's trigger."""
-    origin, path = declared.origin_of(*_PLACE), declared.label_of(*_PLACE)
+    at, severity, name = ("advanced", "spark", "trigger"), Severity.WARNING, node.name
     if reasons:
-        text = f"`{node.name}` cannot run in real-time mode: {'; '.join(reasons)}"
+        text = f"`{name}` cannot run in real-time mode: {'; '.join(reasons)}"
         hint = "remove `trigger` to run batches as fast as possible"
-        yield Diagnostic("realtime-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
+        yield declared.diagnostic("realtime-unsupported", text, hint, at=at, severity=severity, query=name)
     if _is_view(node) and declared.value.advanced.spark.trigger is not None:
-        text, hint = "a view has no query of its own", "set it on the models that read it"
-        yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "trigger"})
+        yield no_effect_on_view(declared, "trigger")
 
 
 def async_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
     """Diagnostics about asynchronous progress of a model."""
-    origin, path = declared.origin_of(*_ASYNC_PLACE), declared.label_of(*_ASYNC_PLACE)
+    at, severity, name = ("advanced", "spark", "async_progress"), Severity.WARNING, node.name
     if _is_view(node):
-        text, hint = "a view has no query of its own", "set it on the models that read it"
-        yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "async_progress"})
+        yield no_effect_on_view(declared, "async_progress")
     elif reasons:
-        text = f"`{node.name}` cannot use asynchronous progress: {'; '.join(reasons)}"
+        text = f"`{name}` cannot use asynchronous progress: {'; '.join(reasons)}"
         hint = "remove `async_progress`: progress is then committed after every batch"
-        yield Diagnostic("async-progress-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
+        yield declared.diagnostic("async-progress-unsupported", text, hint, at=at, severity=severity, query=name)
 
 
 def _query_nodes(node: Node, nodes: Mapping[str, Node]) -> Iterator[Node]:

@@ -16,12 +16,14 @@ NAME_HINT: Final = "use letters, digits, `.`, `_` and `-`, at most 249 of them"
 
 
 def check_topic_name(declared: TopicElement) -> list[Diagnostic]:
-    name, field = declared.value.topic, _naming_field(declared)
+    return invalid_name(declared, declared.value.topic, _naming_field(declared))
+
+
+def invalid_name(declared: TopicElement, name: str, field: tuple[str, ...]) -> list[Diagnostic]:
+    """Report a name, from a field of the element, that is not a valid topic name."""
     if re.fullmatch(TOPIC_NAME, name):
         return []
-    text = f"`{name}` is not a valid topic name"
-    path = ".".join([declared.label, *field])
-    return [Diagnostic("invalid-value", text, declared.origin_of(*field), path, NAME_HINT)]
+    return [declared.diagnostic("invalid-value", f"`{name}` is not a valid topic name", NAME_HINT, at=field)]
 
 
 def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Diagnostic]:
@@ -38,9 +40,7 @@ def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Dia
         if (first := writers.setdefault(topic, model)) is not model:
             text = f"the topic `{topic}` is already written by {first.label}"
             hint = "give it another name with `advanced: {topic: {name: …}}`"
-            path = ".".join([model.label, *field])
-            params = {"name": topic}
-            clashes.append(Diagnostic("duplicate-name", text, model.origin_of(*field), path, hint, params=params))
+            clashes.append(model.diagnostic("duplicate-name", text, hint, at=field, name=topic))
     return clashes
 
 
@@ -56,8 +56,7 @@ def schema_clashes(project: StreamProject) -> list[Diagnostic]:
         other = first.setdefault(subject, source).value.schema_
         if other is not None and other.definition != schema.definition:
             text = f"the subject `{subject}` has another schema in {first[subject].label}"
-            origin, path = source.origin_of("schema"), source.label_of("schema")
-            clashes.append(Diagnostic("duplicate-name", text, origin, path, params={"name": subject}))
+            clashes.append(source.diagnostic("duplicate-name", text, at=("schema",), name=subject))
     return clashes
 
 

@@ -1,17 +1,15 @@
 """Virtual topics of a gateway: their definition, and what a gateway does not support."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.clients.rows.topic_names import TOPIC_NAME
 from penstock.errors import Diagnostic, Severity
 from penstock.graph.analysis import to_diagnostics
 from penstock.graph.graph import Node
 from penstock.graph.model.changelog_mode import node_flow
 from penstock.graph.model.rendered import RenderedModel
-from penstock.graph.model.topics import NAME_HINT
+from penstock.graph.model.topics import invalid_name
 from penstock.project import stream_project as written
 from penstock.project.project import StreamProject
 from penstock.project.validation.declaration import Declaration
@@ -76,23 +74,22 @@ def gateway_limits(
     declared = read.declared
     found = virtual_topic(node, nodes)
     if (text := _unreadable_reason(node, nodes)) is not None:
-        yield Diagnostic("gateway-unsupported", text, declared.origin, declared.label, WAY_OUT)
+        yield declared.diagnostic("gateway-unsupported", text, WAY_OUT)
     if found is not None and read.sql is not None:
         asked_for = declared.value.materialized or (declared.value.gateway and declared.value.gateway.virtual_topic)
         problems = [p if asked_for else replace(p, hint=f"{p.hint}; {_INFERRED}") for p in found.problems]
         yield from to_diagnostics(problems, declared.label, read.origin_at)
     for mask in node.masks:
         kind = next((c.type for c in columns or () if c.name.casefold() == mask.column.casefold()), None)
-        origin, path = declared.origin_of("security"), declared.label_of("security")
-        params = {"subject": mask.column}
+        at, column = ("security",), mask.column
         if mask.policy != "redact":
-            text = f"the gateway cannot mask `{mask.column}` by `{mask.policy}`: it can only redact"
+            text = f"the gateway cannot mask `{column}` by `{mask.policy}`: it can only redact"
             hint = f"write `policy: redact`, or {WAY_OUT.removeprefix('write ')}"
-            yield Diagnostic("gateway-unsupported", text, origin, path, hint, params=params)
+            yield declared.diagnostic("gateway-unsupported", text, hint, at=at, subject=column)
         elif kind not in (None, "STRING"):
-            text = f"the gateway masks only texts, and `{mask.column}` is {kind}"
-            yield Diagnostic("gateway-unsupported", text, origin, path, WAY_OUT, params=params)
-    yield from _check_name(declared)
+            text = f"the gateway masks only texts, and `{column}` is {kind}"
+            yield declared.diagnostic("gateway-unsupported", text, WAY_OUT, at=at, subject=column)
+    yield from invalid_name(declared, declared.value.virtual_topic, _naming_field(declared))
     yield from _ineffective_fields(declared)
 
 
@@ -116,17 +113,9 @@ def _unreadable_reason(node: Node, nodes: Mapping[str, Node]) -> str | None:
 def _ineffective_fields(declared: Declaration[written.Model]) -> Iterator[Diagnostic]:
     virtual = declared.value.gateway.virtual_topic if declared.value.gateway else None
     if virtual is not None and virtual.compression is not None:
-        place = ("gateway", "virtual_topic", "compression")
         text = "this has no effect: records are stored in the topic below, and compressed as they are there"
-        origin, path = declared.origin_of(*place), declared.label_of(*place)
-        yield Diagnostic("no-effect", text, origin, path, severity=Severity.INFO)
-
-
-def _check_name(declared: Declaration[written.Model]) -> Iterator[Diagnostic]:
-    if not re.fullmatch(TOPIC_NAME, declared.value.virtual_topic):
-        text = f"`{declared.value.virtual_topic}` is not a valid topic name"
-        field = _naming_field(declared)
-        yield Diagnostic("invalid-value", text, declared.origin_of(*field), declared.label_of(*field), NAME_HINT)
+        at = ("gateway", "virtual_topic", "compression")
+        yield declared.diagnostic("no-effect", text, at=at, severity=Severity.INFO)
 
 
 def virtual_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> Iterator[Diagnostic]:
@@ -142,8 +131,7 @@ def virtual_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> Iterat
         if (first := taken.setdefault(name, model.label)) != model.label:
             text = f"the topic `{name}` is already the topic of {first}"
             hint = "give it another name with `gateway: {virtual_topic: …}`"
-            origin, path = model.origin_of(*field), model.label_of(*field)
-            yield Diagnostic("duplicate-name", text, origin, path, hint, params={"name": name})
+            yield model.diagnostic("duplicate-name", text, hint, at=field, name=name)
 
 
 def _naming_field(declared: Declaration[written.Model]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from penstock.connectors.file import FileSource
 from penstock.connectors.file_sink import FileSink
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.graph import Graph, Node
-from penstock.project.pipeline import Pipeline
+from penstock.project.project import Pipeline
 from penstock.project.validation.declaration import Declaration
 
 
@@ -43,7 +43,7 @@ def find_orphans(graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
         )
         first = written[names[0]]
         places = "; ".join(f"`{name}` is at {written[name].origin}" for name in names[1:])
-        yield Diagnostic("no-consumer", text, first.origin, first.label, places or None, params={"name": listed})
+        yield first.diagnostic("no-consumer", text, places or None, name=listed)
 
 
 def name_affected_sinks(found: Iterable[Diagnostic], graph: Graph) -> Iterator[Diagnostic]:
@@ -64,10 +64,10 @@ def name_affected_sinks(found: Iterable[Diagnostic], graph: Graph) -> Iterator[D
 def _undecided_keys(graph: Graph) -> frozenset[str]:
     """The nodes without a key that may get one when their systems are asked."""
     found: set[str] = set()
-    for node in graph.nodes.values():  # whatever reads stands behind what it reads
+    for node in graph.nodes.values():  # nodes come after their inputs
         element = node.element.live if isinstance(node.element, Source) else None
-        untold = element is not None and element.capabilities.finds_key and node.columns is None
-        if not node.key and (untold or found.intersection(node.inputs)):
+        may_find_key = element is not None and element.capabilities.finds_key and node.columns is None
+        if not node.key and (may_find_key or found.intersection(node.inputs)):
             found.add(node.id)
     return frozenset(found)
 
@@ -81,8 +81,7 @@ def _find_feedback(pipeline: Pipeline) -> Iterator[Diagnostic]:
             into, of = (f"{normpath(file.path)}/" for file in (sink.value, source.value))
             if into.startswith(of) and sink.value.format == source.value.format:
                 text = f"sink '{name}' writes into the directory that source '{other}' reads, so its rows come back"
-                origin, label = sink.origin_of("path"), f"{sink.label}.path"
-                yield Diagnostic("cycle", text, origin, label, "give one of them another path", params={"path": name})
+                yield sink.diagnostic("cycle", text, "give one of them another path", at=("path",), path=name)
 
 
 def _unbounded_sources(pipeline: Pipeline) -> Iterator[Diagnostic]:
@@ -95,7 +94,7 @@ def _unbounded_sources(pipeline: Pipeline) -> Iterator[Diagnostic]:
                 " or another one that ends"
             )
             hint = "give it an end, such as `mode: {type: bounded}` of a `file` source, or turn `job_mode` off"
-            yield Diagnostic("source-unbounded", text, declared.origin, declared.label, hint, params={"name": name})
+            yield declared.diagnostic("source-unbounded", text, hint, name=name)
 
 
 def _missing_sink_keys(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
@@ -114,23 +113,18 @@ def _missing_event_time(node: Node, declared: Declaration[Any]) -> Iterator[Diag
     named = telemetry.event_time.column if telemetry is not None and telemetry.event_time is not None else None
     present = [column.name for column in node.columns or ()]
     if named is not None and node.columns is not None and named.casefold() not in map(str.casefold, present):
-        steps = ("telemetry", "event_time", "column")
         text, hint = f"the {node.kind} has no column `{named}`", did_you_mean(named, present)
-        origin, label = declared.origin_of(*steps), declared.label_of(*steps)
-        yield Diagnostic("event-time-missing", text, origin, label, hint, Severity.WARNING)
+        at = ("telemetry", "event_time", "column")
+        yield declared.diagnostic("event-time-missing", text, hint, at=at, severity=Severity.WARNING)
 
 
 def _missing_transform_keys(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
     """Report transforms that inherit their key from inputs without a key."""
     for node in graph.nodes.values():
         if node.kind == "transform" and not node.key and node.inputs and node.id not in open_keys:
-            declared, params = pipeline.transforms[node.name], {"field": "primary_key"}
-            text, hint = (
-                "this field is required: none of the keys of its inputs is in its output",
-                "add `primary_key: …`",
-            )
-            label, origin = declared.label_of("primary_key"), declared.origin_of("primary_key")
-            yield Diagnostic("missing-field", text, origin, label, hint, params=params)
+            text = "this field is required: none of the keys of its inputs is in its output"
+            declared, hint, field = pipeline.transforms[node.name], "add `primary_key: …`", "primary_key"
+            yield declared.diagnostic("missing-field", text, hint, at=(field,), field=field)
 
 
 def _missing_node_key(node: Node, declared: Declaration[Any], *, enforced: bool, is_open: bool) -> Iterator[Diagnostic]:
@@ -153,5 +147,5 @@ def _missing_node_key(node: Node, declared: Declaration[Any], *, enforced: bool,
         text += "" if enforced else ", so rows are only appended: a log of changes"
         hint = "add `primary_key: …` to it, or to what it reads"
     else:
-        return  # what it reads is not there, which is said already
-    yield Diagnostic("primary-key-unknown", text, declared.origin, declared.label, hint, severity)
+        return  # its input is unknown, which another diagnostic reports
+    yield declared.diagnostic("primary-key-unknown", text, hint, severity=severity)

@@ -10,10 +10,9 @@ from penstock.errors import Diagnostic, Origin, Severity, did_you_mean, nearest
 from penstock.graph.analysis import cycle_diagnostics, match_spelling, missing_key, to_diagnostics
 from penstock.graph.graph import Graph, Node
 from penstock.graph.pipeline.checks import check_pipeline, find_orphans, name_affected_sinks
-from penstock.graph.pipeline.hybrid_phases import phase_mismatches
-from penstock.graph.pipeline.node_checks import ineffective_fields, missing_columns, name_clashes
+from penstock.graph.pipeline.node_checks import ineffective_fields, missing_columns, name_clashes, phase_mismatches
 from penstock.graph.topological_order import sort_topologically
-from penstock.project.pipeline import Pipeline
+from penstock.project.project import Pipeline
 from penstock.project.validation.declaration import Declaration
 from penstock.project.yaml.variables import find_references
 from penstock.row_columns import OP
@@ -97,8 +96,7 @@ def _link_source(
         condition=condition,
         on_error=source.on_error,
     )
-    key_origin = declared.origin_of("primary_key")
-    missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
+    missing = missing_key(node.key, node, declared, "primary_key")
     unlike = phase_mismatches(declared, columns, schemas) if isinstance(source, HybridSource) else ()
     return node, [*diagnostics, *ineffective_fields(declared), *missing, *unlike, *name_clashes(declared, node)]
 
@@ -182,16 +180,11 @@ def _link_transform(node_id: str, read: _ParsedTransform, nodes: Mapping[str, No
         diagnostics.extend(_sql_diagnostics([analysis], declared))
     elif query is not None and analysis is not None:
         query = query.with_edit(kinds_edit(analysis.operands))
-        refused = [
-            Problem(
-                "sql-unsupported",
-                f"unsupported plan: {construct.name}",
-                keyword_offset(query, construct.name, construct.offset, construct.word),
-                "a transform can only project, filter and unite rows; put the rest into a project's model",
-                construct.name,
-            )
-            for construct in stateful_constructs(query)
-        ]
+        hint = "a transform can only project, filter and unite rows; put the rest into a project's model"
+        refused = []
+        for construct in stateful_constructs(query):
+            name, offset = construct.name, keyword_offset(query, construct.name, construct.offset, construct.word)
+            refused.append(Problem("sql-unsupported", f"unsupported plan: {name}", offset, hint, name))
         foreign = [] if analysis.problems or refused else find_spark_unknowns(query)
         diagnostics.extend(_sql_diagnostics([*analysis.problems, *refused, *foreign], declared))
         diagnostics.extend(_sql_diagnostics(list(analysis.notes), declared, Severity.WARNING))
@@ -208,8 +201,7 @@ def _link_transform(node_id: str, read: _ParsedTransform, nodes: Mapping[str, No
         columns=columns,
         key=match_spelling(declared.value.primary_key or _inherited_key(inputs, columns), columns),
     )
-    key_origin = declared.origin_of("primary_key")
-    missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
+    missing = missing_key(node.key, node, declared, "primary_key")
     return node, [*diagnostics, *ineffective_fields(declared), *missing]
 
 
@@ -236,9 +228,8 @@ def _link_sink(
     upstream = nodes.get(upstream_id) if upstream_id else None
     diagnostics: list[Diagnostic] = []
     if upstream_id is None:
-        diagnostics.append(
-            _unknown_upstream(sink.from_, readable, declared.origin_of("from"), f"{declared.label}.from")
-        )
+        origin, path = declared.origin_of("from"), f"{declared.label}.from"
+        diagnostics.append(_unknown_upstream(sink.from_, readable, origin, path))
     columns = upstream.columns if upstream else None
     node = Node(
         f"sink.{name}",
@@ -251,14 +242,8 @@ def _link_sink(
         key=match_spelling(sink.primary_key, columns) or (upstream.key if upstream else ()),
         unfilled=_unfilled_config(declared),
     )
-    origin = declared.origin_of("primary_key")
-    missing = missing_key(sink.primary_key, node, origin, f"{declared.label}.primary_key")
-    return node, [
-        *diagnostics,
-        *ineffective_fields(declared),
-        *missing,
-        *missing_columns(declared, node),
-    ]
+    missing = missing_key(sink.primary_key, node, declared, "primary_key")
+    return node, [*diagnostics, *ineffective_fields(declared), *missing, *missing_columns(declared, node)]
 
 
 def _unfilled_config(declared: Declaration[Any]) -> dict[str, Any] | None:

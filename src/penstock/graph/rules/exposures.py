@@ -17,11 +17,11 @@ def exposure_rules(ruled: RuleContext) -> Iterator[Violation]:
         sla = value.sla
         slowest, lowest = rules.max_latency_p99_ms, rules.min_availability
         if sla and slowest is not None and sla.latency_p99_ms is not None and sla.latency_p99_ms > slowest:
-            text, origin = "the promised latency is too high", exposure.origin_of("sla", "latency_p99_ms")
-            actual = f"{sla.latency_p99_ms:g} ms"
-            yield Violation("exposures.max_latency_p99_ms", exposure, origin, f"<= {slowest:g} ms", actual, text)
+            text, actual = "the promised latency is too high", f"{sla.latency_p99_ms:g} ms"
+            at = ("sla", "latency_p99_ms")
+            yield Violation("exposures.max_latency_p99_ms", exposure, f"<= {slowest:g} ms", actual, text, at=at)
         if sla and lowest is not None and sla.availability is not None and sla.availability < lowest:
-            text, origin = "the promised availability is too low", exposure.origin_of("sla", "availability")
-            actual = f"{sla.availability:g} %"
-            yield Violation("exposures.min_availability", exposure, origin, f">= {lowest:g} %", actual, text)
+            text, actual = "the promised availability is too low", f"{sla.availability:g} %"
+            at = ("sla", "availability")
+            yield Violation("exposures.min_availability", exposure, f">= {lowest:g} %", actual, text, at=at)
         yield from missing_tags("exposures.required_tags", exposure, value.tags, rules.required_tags)

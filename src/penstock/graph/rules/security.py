@@ -27,17 +27,17 @@ def _declared_columns(
     """The declared columns, and known ones whose name matches a pattern for personal data."""
     rules = ruled.rules.security
     for position, column in enumerate(element.value.columns):
-        origin = element.origin_of("columns", position, "name")
         level = node.classification.get(column.name.casefold())
         if rules.require_classification and level is None:
             text = f"the column `{column.name}` is not classified"
             rule, expected = "security.require_classification", ", ".join(rules.allowed_classifications or LEVELS)
-            yield Violation(rule, element, origin, expected, "nothing", text, "add `classification: …`")
+            hint, field = "add `classification: …`", ("columns", position, "name")
+            yield Violation(rule, element, expected, "nothing", text, hint, field)
     for name, level in node.classification.items():
         if rules.allowed_classifications and level not in rules.allowed_classifications:
             text = f"the column `{name}` is classified as `{level}`"
             expected = ", ".join(rules.allowed_classifications)
-            yield Violation("security.allowed_classifications", element, element.origin, expected, level, text)
+            yield Violation("security.allowed_classifications", element, expected, level, text)
     declared = {c.name.casefold(): p for p, c in enumerate(element.value.columns)}
     for shown in node.columns or element.value.columns:
         level = node.classification.get(shown.name.casefold())
@@ -45,11 +45,11 @@ def _declared_columns(
         covered = shown.name.casefold() in node.covered
         if pattern and not covered and not is_sensitive(level):
             place = declared.get(shown.name.casefold())
-            origin = element.origin if place is None else element.origin_of("columns", place, "name")
+            at = () if place is None else ("columns", place, "name")
             text = f"the column `{shown.name}` looks like personal data (`{pattern}`)"
             actual, hint = level or "nothing", "add `classification: sensitive`"
             hint += ", or mask it" if node.kind == "model" else ""
-            yield Violation("security.pii_column_patterns", element, origin, "sensitive or more", actual, text, hint)
+            yield Violation("security.pii_column_patterns", element, "sensitive or more", actual, text, hint, at)
 
 
 def _unmasked_columns(ruled: RuleContext, model: Declaration[written.Model], node: Node) -> Iterator[Violation]:
@@ -62,7 +62,7 @@ def _unmasked_columns(ruled: RuleContext, model: Declaration[written.Model], nod
             text = f"the column `{name}` is {level.replace('_', ' ')}{_origin_text(node, name)}, and not masked"
             hint = f"add `security: {{masking: [{{column: {name}, policy: hash}}]}}`, or leave it out"
             rule = "security.sensitive_columns_require_masking"
-            yield Violation(rule, model, model.origin, "a mask", "none", text, hint)
+            yield Violation(rule, model, "a mask", "none", text, hint)
         strong = (mask := masks.get(name)) is not None and (
             mask.policy in ("tokenize", "redact", "null")
             or (mask.policy == "hash" and mask.algorithm == "sha256" and mask.salt is not None)
@@ -73,7 +73,7 @@ def _unmasked_columns(ruled: RuleContext, model: Declaration[written.Model], nod
             text = f"the column `{name}` is highly sensitive{_origin_text(node, name)}, and not strongly masked"
             hint = "use `tokenize`, `redact`, `null`, or `hash` with sha256 and a salt"
             rule = "security.highly_sensitive_columns_require_encryption"
-            yield Violation(rule, model, model.origin, "a strong mask", mask.policy if mask else "none", text, hint)
+            yield Violation(rule, model, "a strong mask", mask.policy if mask else "none", text, hint)
 
 
 def _origin_text(node: Node, name: str) -> str:

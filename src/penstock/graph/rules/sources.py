@@ -1,18 +1,12 @@
 """Rules for sources."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from penstock.graph.rules.violation import RuleContext, Violation, missing_field, missing_tags, missing_texts
-from penstock.project import stream_project as written
-from penstock.project.validation.declaration import Declaration
 
-_WORDS = {"warn": "warning", "error": "error"}
-
-
-def _freshness_steps(source: Declaration[written.Source], word: str) -> tuple[str, ...]:
-    """The path of the freshness field, in the form that was written."""
-    fields = {"warn": ("warn_after", "warn_after_seconds"), "error": ("error_after", "max_lag_seconds")}[word]
-    return tuple(field for field in fields if source.has_field("freshness", field))
+_FIELDS: Final = {"warn": ("warn_after", "warn_after_seconds"), "error": ("error_after", "max_lag_seconds")}
+"""The fields that set a limit of freshness; one of them is written."""
 
 
 def source_rules(ruled: RuleContext) -> Iterator[Violation]:
@@ -33,10 +27,9 @@ def source_rules(ruled: RuleContext) -> Iterator[Violation]:
             )
             for word, given, most in limits:
                 if given is not None and most is not None and given > most:
-                    text, origin = (
-                        f"the source may be silent for too long before the {_WORDS[word]}",
-                        source.origin_of("freshness", *_freshness_steps(source, word)),
-                    )
+                    text = f"the source may be silent for too long before the {'warning' if word == 'warn' else word}"
                     expected, actual = f"<= {most / 1000:g} s", f"{given / 1000:g} s"
-                    yield Violation(f"sources.max_freshness_{word}", source, origin, expected, actual, text)
+                    field = next(field for field in _FIELDS[word] if source.has_field("freshness", field))
+                    at = ("freshness", field)
+                    yield Violation(f"sources.max_freshness_{word}", source, expected, actual, text, at=at)
         yield from missing_tags("sources.required_tags", source, value.tags, rules.required_tags)

@@ -29,16 +29,16 @@ def _number_rules(ruled: RuleContext, model: Declaration[written.Model], topic: 
     )
     for field, value, least, most in limits:
         actual = 1 if value is None else value
-        origin = model.origin_of("advanced", "topic", field) if value is not None else model.origin
+        at = ("advanced", "topic", field) if value is not None else ()
         shown = f"{actual}" if value is not None else "1, the default"
         where = f"`advanced.topic.{field}`, or `defaults.topic.{field}`"
         low, high = _WORDS[field]
         if least is not None and actual < least:
             text = f"the topic `{topic.name}` has {low}"
-            yield Violation(f"topics.min_{field}", model, origin, f">= {least}", shown, text, f"set {where}")
+            yield Violation(f"topics.min_{field}", model, f">= {least}", shown, text, f"set {where}", at)
         if most is not None and actual > most:
             text = f"the topic `{topic.name}` has {high}"
-            yield Violation(f"topics.max_{field}", model, origin, f"<= {most}", shown, text, f"lower {where}")
+            yield Violation(f"topics.max_{field}", model, f"<= {most}", shown, text, f"lower {where}", at)
 
 
 _WORDS: Final = {
@@ -49,20 +49,19 @@ _WORDS: Final = {
 
 def _name_rules(ruled: RuleContext, model: Declaration[written.Model], name: str) -> Iterator[Violation]:
     rules = ruled.rules.topics
-    own = model.value.advanced.topic.name is not None
-    origin = model.origin_of("advanced", "topic", "name") if own else model.origin_of("name")
+    at = ("name",) if model.value.advanced.topic.name is None else ("advanced", "topic", "name")
     hint = "name it with `advanced.topic.name`"
     if rules.naming_pattern is not None and not re.fullmatch(rules.naming_pattern, name):
         text = f"the topic `{name}` does not match the naming pattern"
-        yield Violation("topics.naming_pattern", model, origin, rules.naming_pattern, name, text, hint)
+        yield Violation("topics.naming_pattern", model, rules.naming_pattern, name, text, hint, at)
     for prefix in rules.forbidden_prefixes:
         if name.startswith(prefix):
             text = f"the topic `{name}` begins with `{prefix}`"
-            yield Violation("topics.forbidden_prefixes", model, origin, f"no name with `{prefix}…`", name, text, hint)
+            yield Violation("topics.forbidden_prefixes", model, f"no name with `{prefix}…`", name, text, hint, at)
     for suffix in rules.forbidden_suffixes:
         if name.endswith(suffix):
             text = f"the topic `{name}` ends with `{suffix}`"
-            yield Violation("topics.forbidden_suffixes", model, origin, f"no name with `…{suffix}`", name, text, hint)
+            yield Violation("topics.forbidden_suffixes", model, f"no name with `…{suffix}`", name, text, hint, at)
 
 
 def _config_rules(ruled: RuleContext, model: Declaration[written.Model], topic: TopicSettings) -> Iterator[Violation]:
@@ -70,4 +69,4 @@ def _config_rules(ruled: RuleContext, model: Declaration[written.Model], topic: 
         if key not in topic.config:
             text = f"the topic `{topic.name}` does not set `{key}`"
             hint = f"set `{key}` in `advanced.topic.config`, or in `defaults.topic.config`"
-            yield Violation("topics.required_config", model, model.origin, f"`{key}`", "nothing", text, hint)
+            yield Violation("topics.required_config", model, f"`{key}`", "nothing", text, hint)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from penstock.errors import Diagnostic, Origin, Severity
+from penstock.errors import Diagnostic, Origin
 from penstock.graph.graph import LinkedTest, Node
 from penstock.project import stream_project as written
 from penstock.project.project import StreamProject
 from penstock.project.validation.declaration import Declaration
+from penstock.project.yaml.documents import PathStep
 
 
 @dataclass(frozen=True)
@@ -43,33 +44,29 @@ class RuleContext:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """An element breaks a rule."""
+    """An element breaks a rule. `at` is the field that does, if it was written."""
 
     rule: str
     element: Declaration[Any]
-    origin: Origin
     expected: str
     actual: str
     text: str
     hint: str | None = None
+    at: tuple[PathStep, ...] = ()
+
+    @property
+    def origin(self) -> Origin:
+        return self.element.origin_of(*self.at) if self.at else self.element.origin
 
     def diagnostic(self) -> Diagnostic:
-        return Diagnostic(
-            "rule-broken",
-            f"{self.text} (rule `{self.rule}`: expected {self.expected}, got {self.actual})",
-            self.origin,
-            self.element.label,
-            self.hint,
-            Severity.ERROR,
-            {"rule": self.rule, "expected": self.expected, "actual": self.actual},
-        )
+        text = f"{self.text} (rule `{self.rule}`: expected {self.expected}, got {self.actual})"
+        params = {"rule": self.rule, "expected": self.expected, "actual": self.actual}
+        return Diagnostic("rule-broken", text, self.origin, self.element.label, self.hint, params=params)
 
 
 def missing_field(rule: str, element: Declaration[Any], field: str) -> Violation:
     """The violation for a missing field."""
-    return Violation(
-        rule, element, element.origin, f"`{field}`", "nothing", f"`{field}` is missing", f"add `{field}: …`"
-    )
+    return Violation(rule, element, f"`{field}`", "nothing", f"`{field}` is missing", f"add `{field}: …`")
 
 
 def missing_texts(group: str, element: Declaration[Any], rules: Any) -> Iterator[Violation]:
@@ -85,11 +82,5 @@ def missing_tags(
     """The violations for missing tags. `tier` matches `tier`, `tier-1` and `tier:1`."""
     for tag in required:
         if not any(t == tag or (t.startswith((f"{tag}-", f"{tag}:")) and t[len(tag) + 1 :].strip()) for t in tags):
-            text = f"the tag `{tag}` is missing"
-            yield Violation(
-                rule, element, element.origin, f"a tag `{tag}`", _join_words(tags), text, f"add `{tag}` to `tags`"
-            )
-
-
-def _join_words(words: Sequence[str]) -> str:
-    return ", ".join(words) or "none"
+            text, hint = f"the tag `{tag}` is missing", f"add `{tag}` to `tags`"
+            yield Violation(rule, element, f"a tag `{tag}`", ", ".join(tags) or "none", text, hint)

@@ -1,7 +1,6 @@
 """Waivers: permissions to break a rule."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ WARNINGS: Final = ("state-unbounded",)
 
 def apply_waivers(violations: list[Violation], ruled: RuleContext, today: date) -> Iterator[Diagnostic]:
     """Turn waived violations into notes, and report waivers that are unknown, expired or without effect."""
-    elements = _elements(ruled)
+    project = ruled.project
     used: set[tuple[str, int]] = set()
     for violation in violations:
         fitting = [(p, w) for p, w in enumerate(violation.element.value.waivers) if w.rule == violation.rule]
@@ -28,6 +27,7 @@ def apply_waivers(violations: list[Violation], ruled: RuleContext, today: date) 
             yield _waived_diagnostic(violation, waiver)
         else:
             yield violation.diagnostic()
+    elements: list[Declaration[Any]] = [*project.sources, *project.models, *project.tests, *project.exposures]
     for element in elements:
         for place, waiver in enumerate(element.value.waivers):
             if waiver.rule in WARNINGS:
@@ -60,8 +60,8 @@ def _apply_waiver(diagnostic: Diagnostic, waived: Mapping[tuple[str, str], writt
             end = f" until {waiver.until}" if waiver.until else ""
             text = f"{diagnostic.message}; this is waived{end}: {waiver.reason}"
             params = {**diagnostic.params, "rule": rule, "reason": waiver.reason}
-            return replace(
-                diagnostic, code="rule-waived", message=text, hint=None, severity=Severity.INFO, params=params
+            return Diagnostic(
+                "rule-waived", text, diagnostic.origin, diagnostic.path, severity=Severity.INFO, params=params
             )
     return diagnostic
 
@@ -74,22 +74,11 @@ def _is_over(waiver: written.Waiver, today: date) -> bool:
     return waiver.until is not None and waiver.until < today
 
 
-def _elements(ruled: RuleContext) -> list[Declaration[Any]]:
-    project = ruled.project
-    return [*project.sources, *project.models, *project.tests, *project.exposures]
-
-
 def _waived_diagnostic(violation: Violation, waiver: written.Waiver) -> Diagnostic:
     text = f"{violation.text}: rule `{violation.rule}` is waived until {waiver.until}: {waiver.reason}"
-    params = {
-        "rule": violation.rule,
-        "expected": violation.expected,
-        "actual": violation.actual,
-        "reason": waiver.reason,
-        "until": str(waiver.until),
-    }
-    label = violation.element.label
-    return Diagnostic("rule-waived", text, violation.origin, label, severity=Severity.INFO, params=params)
+    broken = violation.diagnostic()
+    params = {**broken.params, "reason": waiver.reason, "until": str(waiver.until)}
+    return Diagnostic("rule-waived", text, broken.origin, broken.path, severity=Severity.INFO, params=params)
 
 
 def _useless_waiver(
@@ -99,24 +88,18 @@ def _useless_waiver(
     params = {"rule": waiver.rule}
     known = [*written.Rules.names(), *WARNINGS]
     if waiver.until is None and waiver.rule not in WARNINGS and waiver.rule in known:
-        field = element.label_of("waivers", place, "until")
         text, hint = "this field is required", "add `until: …`, the last day on which the rule may be broken"
-        yield Diagnostic("missing-field", text, origin, field, hint, params={"field": "until"})
+        yield Diagnostic("missing-field", text, origin, f"{path}.until", hint, params={"field": "until"})
     elif waiver.rule not in known:
-        close = nearest(waiver.rule, known)
-        text = f"there is no rule `{waiver.rule}`"
-        hint = (
-            f"did you mean `{close}`?"
-            if close
-            else "a rule is called by its group and its name: `models.require_owner`"
-        )
+        close, text = nearest(waiver.rule, known), f"there is no rule `{waiver.rule}`"
+        naming = "a rule is called by its group and its name: `models.require_owner`"
+        hint = f"did you mean `{close}`?" if close else naming
         yield Diagnostic("unknown-value", text, origin, path, hint, params=params)
     elif _is_over(waiver, today):
         text = f"this waiver of `{waiver.rule}` ended on {waiver.until}"
         hint = "follow the rule, or set a later day" if used else "remove it"
         yield Diagnostic("waiver-expired", text, origin, path, hint, Severity.WARNING, params)
     elif not used:
-        text = (
-            f"the rule `{waiver.rule}` is already waived above" if earlier else f"nothing here breaks `{waiver.rule}`"
-        )
+        twice = f"the rule `{waiver.rule}` is already waived above"
+        text = twice if earlier else f"nothing here breaks `{waiver.rule}`"
         yield Diagnostic("waiver-unused", text, origin, path, "remove it", Severity.WARNING, params)

@@ -35,7 +35,7 @@ def access_denials(
     for test in tests:
         written_test = declared.get(test.name)
         if written_test is None or not (test.element.group or test.element.owner):
-            continue  # a test of nobody in particular is the model's own
+            continue  # a test without a group or an owner belongs to the model
         places = {test.node: written_test.origin_of("model")}
         for node_id in assertion_inputs(test.element, project.templates):
             places.setdefault(node_id, written_test.origin_of("assertions"))
@@ -83,7 +83,7 @@ def _denial_diagnostic(target: Node, reader: AccessReader, called: str, place: O
     assert isinstance(element, written.Model)
     assert element.access is not None
     level = element.access.level
-    ways = [
+    hints = [
         f"set `group: {element.group}` on the reader" if element.group else "",
         "add the reader's group to `access.allowed_groups`" if level == "protected" else "",
         "set `access: protected` with `allowed_groups`" if level == "private" else "",
@@ -91,6 +91,6 @@ def _denial_diagnostic(target: Node, reader: AccessReader, called: str, place: O
         "read another model",
     ]
     text = f"{called} may not read `{target.name}`: it is {level}, and {who}"
-    hint = "; or ".join(way for way in ways if way)
+    hint = "; or ".join(filter(None, hints))
     params = {"model": target.name, "reader": reader.value.name}
     return Diagnostic("access-denied", text, place, reader.label, hint, params=params)

@@ -93,9 +93,8 @@ def _type_values(
     word = str(compared.steps[-1])
 
     def wrong(message: str, hint: str, *steps: PathStep) -> Diagnostic:
-        place = _written_steps(declared, (*compared.steps, *steps))
-        origin, path = declared.origin_of(*place), declared.label_of(*place)
-        return Diagnostic("contract-broken", message, origin, path, hint, params={"column": compared.column})
+        at = _written_steps(declared, (*compared.steps, *steps))
+        return declared.diagnostic("contract-broken", message, hint, at=at, column=compared.column)
 
     if base in _NESTED or (not compared.values and _KINDS.get(base, "number") != "number"):
         wanted = "single values" if compared.values else "numbers"

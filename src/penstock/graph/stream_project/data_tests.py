@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from penstock.errors import Diagnostic, Severity, did_you_mean
+from penstock.graph.analysis import unknown_reference
 from penstock.graph.graph import LinkedTest, Node
-from penstock.graph.names import unknown_diagnostic
 from penstock.graph.stream_project.assertion_values import type_check_values, type_test_values
 from penstock.project import stream_project as written
 from penstock.project.templates.template import Templates
@@ -32,10 +32,7 @@ _SAME_KIND: Final = {
 
 
 def link_data_test(
-    declared: Declaration[written.DataTest],
-    nodes: Mapping[str, Node],
-    known: Collection[str],
-    templates: Templates,
+    declared: Declaration[written.DataTest], nodes: Mapping[str, Node], known: Collection[str], templates: Templates
 ) -> tuple[LinkedTest | None, list[Diagnostic]]:
     """Link a test to the model, or else the source, that it names."""
     test = declared.value
@@ -44,8 +41,7 @@ def link_data_test(
     if node_id is None:
         names = [i.partition(".")[2] for i in known]
         text, hint = f"there is no model or source `{test.model}`", did_you_mean(test.model, names)
-        origin, path = declared.origin_of("model"), declared.label_of("model")
-        diagnostics.append(Diagnostic("unknown-model", text, origin, path, hint, params={"name": test.model}))
+        diagnostics.append(declared.diagnostic("unknown-model", text, hint, at=("model",), name=test.model))
         return None, diagnostics
     diagnostics.extend(_unknown_models(declared, known, templates))
     diagnostics.extend(_unknown_keys(declared, nodes))
@@ -70,9 +66,8 @@ def column_tests(
             body = _ASSERTIONS[kind](check, column.name)
             if (column.name, place) in lists:
                 body["accepted_values"]["values"] = lists[column.name, place]
-            test = written.DataTest.model_validate(
-                {"name": name, "model": node.name, "type": "sample", "assertions": [body]}
-            )
+            fields = {"name": name, "model": node.name, "type": "sample", "assertions": [body]}
+            test = written.DataTest.model_validate(fields)
             tests.append(LinkedTest(name, node.id, test, node.origin))
     return tests, diagnostics
 
@@ -84,11 +79,9 @@ def _wrong_conditions(declared: Declaration[written.DataTest], node: Node) -> It
         if custom is None or custom.where is None:
             continue
         problems = condition_problems(custom.where, node.columns)
-        place = ("assertions", position, "custom_sql", "where")
-        origin, path = declared.origin_of(*place), declared.label_of(*place)
+        at = ("assertions", position, "custom_sql", "where")
         for problem in problems:
-            params = {"subject": problem.subject}
-            yield Diagnostic(problem.code, problem.message, origin, path, problem.hint, params=params)
+            yield declared.diagnostic(problem.code, problem.message, problem.hint, at=at, subject=problem.subject)
 
 
 _ASSERTIONS: Final[Mapping[str, Callable[[Any, str], dict[str, Any]]]] = {
@@ -106,8 +99,7 @@ def _ineffective_fields(declared: Declaration[written.DataTest]) -> Iterator[Dia
     for field in ("sample_size", "timeout"):
         if getattr(test, field) is not None and test.type != "sample":
             text = f"only a `sample` test has a `{field}`"
-            origin, path = declared.origin_of(field), declared.label_of(field)
-            yield Diagnostic("no-effect", text, origin, path, "remove it", Severity.WARNING)
+            yield declared.diagnostic("no-effect", text, "remove it", at=(field,), severity=Severity.WARNING)
 
 
 def _unknown_models(
@@ -118,7 +110,7 @@ def _unknown_models(
         other = assertion.foreign_key.ref_model if assertion.foreign_key is not None else None
         if other is not None and not {f"model.{other}", f"source.{other}"} & set(known):
             origin = declared.origin_of("assertions", position, "foreign_key", "ref_model")
-            yield unknown_diagnostic(f"model.{other}", known, declared, f"assertions.{position}.foreign_key", origin)
+            yield unknown_reference(f"model.{other}", known, declared, f"assertions.{position}.foreign_key", origin)
         if assertion.custom_sql is not None and assertion.custom_sql.sql is not None:
             rendered = templates.render(_bind_model(assertion.custom_sql.sql, declared.value.model))
             origin = declared.origin_of("assertions", position, "custom_sql", "sql")
@@ -127,15 +119,13 @@ def _unknown_models(
                 yield Diagnostic(problem.code, problem.message, origin, f"{declared.label}.{place}", problem.hint)
             for reference in rendered.references:
                 if reference.id not in known:
-                    yield unknown_diagnostic(reference.id, known, declared, place, origin)
+                    yield unknown_reference(reference.id, known, declared, place, origin)
     for position, action in enumerate(declared.value.on_failure.actions):
         named = {"pause": action.pause, "dlq": action.dlq}
         for word, body in named.items():
             if body is not None and body.model is not None and f"model.{body.model}" not in known:
-                origin = declared.origin_of("on_failure")
-                yield unknown_diagnostic(
-                    f"model.{body.model}", known, declared, f"on_failure.{position}.{word}", origin
-                )
+                origin, place = declared.origin_of("on_failure"), f"on_failure.{position}.{word}"
+                yield unknown_reference(f"model.{body.model}", known, declared, place, origin)
 
 
 def _bind_model(sql: str, model: str) -> str:
@@ -150,10 +140,8 @@ def assertion_inputs(test: written.DataTest, templates: Templates) -> list[str]:
         if assertion.foreign_key is not None:
             found += [f"model.{assertion.foreign_key.ref_model}", f"source.{assertion.foreign_key.ref_model}"]
         if assertion.custom_sql is not None and assertion.custom_sql.sql is not None:
-            found += [
-                reference.id
-                for reference in templates.render(_bind_model(assertion.custom_sql.sql, test.model)).references
-            ]
+            rendered = templates.render(_bind_model(assertion.custom_sql.sql, test.model))
+            found += [reference.id for reference in rendered.references]
     return found
 
 
@@ -180,28 +168,24 @@ def _check_columns(declared: Declaration[written.DataTest], node: Node) -> Itera
     source = node.element if isinstance(node.element, written.Source) else None
     untyped = {c.name.casefold() for c in source.columns if c.type is None} if source and not source.has_schema else ()
     for position, assertion in enumerate(declared.value.assertions):
-        origin = declared.origin_of("assertions", position, assertion.kind)
-        path = f"{declared.label}.assertions.{position}.{assertion.kind}"
+        at = ("assertions", position, assertion.kind)
         for name in assertion_columns(assertion):
             if name.casefold() not in present:
                 text = f"`{declared.value.model}` has no column `{name}`"
                 hint = did_you_mean(name, [c.name for c in columns], otherwise="columns")
-                yield Diagnostic("contract-broken", text, origin, path, hint, params={"column": name})
+                yield declared.diagnostic("contract-broken", text, hint, at=at, column=name)
         if assertion.accepted_types is not None:
             for name, wanted in assertion.accepted_types.types.items():
                 if not _is_type(wanted):
-                    text, hint = (
-                        f"`{wanted}` is not a type",
-                        did_you_mean(wanted, (*_KINDS, *TYPE_NAMES), otherwise="types"),
-                    )
-                    yield Diagnostic("unknown-column-type", text, origin, path, hint)
+                    hint = did_you_mean(wanted, (*_KINDS, *TYPE_NAMES), otherwise="types")
+                    yield declared.diagnostic("unknown-column-type", f"`{wanted}` is not a type", hint, at=at)
                     continue
                 found = present.get(name.casefold())
                 if name.casefold() in untyped or found is None or found.type is None:
                     continue
                 if not _is_kind(found.type, wanted):
                     text = f"`{name}` is {found.type}, and the test expects `{wanted}`"
-                    yield Diagnostic("contract-broken", text, origin, path, params={"column": name})
+                    yield declared.diagnostic("contract-broken", text, at=at, column=name)
 
 
 def assertion_columns(assertion: written.Assertion) -> Iterator[str]:

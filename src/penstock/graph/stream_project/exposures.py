@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 
 from penstock.errors import Diagnostic
+from penstock.graph.analysis import known_ids, unknown_reference
 from penstock.graph.graph import Node
-from penstock.graph.names import keep_known, unknown_diagnostic
 from penstock.project import stream_project as written
 from penstock.project.validation.declaration import Declaration
 
@@ -22,7 +22,7 @@ def exposure_node(
         for position, reference in enumerate(getattr(exposure, section)):
             if reference.id not in known:
                 origin = declared.origin_of(section, position)
-                diagnostics.append(unknown_diagnostic(reference.id, known, declared, section, origin))
+                diagnostics.append(unknown_reference(reference.id, known, declared, section, origin))
     reads = [r.id for r in (*exposure.consumes, *exposure.depends_on)]
     node = Node(
         f"exposure.{exposure.name}",
@@ -30,8 +30,8 @@ def exposure_node(
         exposure.name,
         exposure,
         declared.origin,
-        inputs=keep_known(reads, nodes),
-        outputs=keep_known((r.id for r in exposure.produces), nodes),
+        inputs=known_ids(reads, nodes),
+        outputs=known_ids((r.id for r in exposure.produces), nodes),
         owner=exposure.owner,
         group=exposure.group,
         tags=exposure.tags,

@@ -2,31 +2,23 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from penstock.errors import Diagnostic, Severity, did_you_mean, has_errors
-from penstock.graph.analysis import match_spelling, missing_key, to_diagnostics
+from penstock.graph.analysis import known_ids, match_spelling, missing_key, to_diagnostics, unknown_reference
 from penstock.graph.analysis_cache import AnalysisCache
 from penstock.graph.graph import EventTimeColumn, Node
+from penstock.graph.model import realtime_mode
 from penstock.graph.model.avro_schema import schema_notes
 from penstock.graph.model.changelog_mode import find_change_key, masked_keys, node_flow, unbounded_state
-from penstock.graph.model.event_time import output_times, window_times
+from penstock.graph.model.event_time import check_view_time, output_times, window_times
 from penstock.graph.model.masks import classify_outputs, resolve_masks
 from penstock.graph.model.materialization import choose_materialization, foreign_connector, placement_notes
 from penstock.graph.model.ml_models import answer_types, invalid_calls, output_notes, unavailable_calls
-from penstock.graph.model.realtime_mode import (
-    ASYNC_PROGRESS,
-    REALTIME,
-    async_notes,
-    async_obstacles,
-    realtime_obstacles,
-    trigger_notes,
-)
 from penstock.graph.model.rendered import RenderedModel
 from penstock.graph.model.state_settings import state_notes
 from penstock.graph.model.topics import check_topic_name, topic_settings
-from penstock.graph.model.view_event_time import check_view_time
 from penstock.graph.model.virtual_topics import gateway_limits
-from penstock.graph.names import keep_known, unknown_diagnostic
 from penstock.graph.stream_project.sources import declared_columns
 from penstock.project import stream_project as written
 from penstock.project.runtime import Runtime
@@ -51,20 +43,16 @@ def render_model(
     for position, node_id in enumerate(named):
         if node_id not in known:
             origin = declared.origin_of("from", position)
-            diagnostics.append(unknown_diagnostic(node_id, known, declared, "from", origin))
+            diagnostics.append(unknown_reference(node_id, known, declared, "from", origin))
     if model.sql is None:
-        return RenderedModel(declared, keep_known(named, known)), diagnostics
+        return RenderedModel(declared, known_ids(named, known)), diagnostics
     rendered = templates.render(model.sql)
-    for problem in rendered.problems:
-        origin = declared.origin_inside("sql", problem.offset)
-        params = {"subject": problem.subject}
-        path = f"{declared.label}.sql"
-        diagnostics.append(Diagnostic(problem.code, problem.message, origin, path, problem.hint, params=params))
+    place = partial(declared.origin_inside, "sql")
+    diagnostics += to_diagnostics(rendered.problems, declared.label, place)
     for reference in rendered.references:
         if reference.id not in known:
-            origin = declared.origin_inside("sql", reference.offset)
-            diagnostics.append(unknown_diagnostic(reference.id, known, declared, "sql", origin))
-    inputs = tuple(dict.fromkeys([*(r.id for r in rendered.references), *keep_known(named, known)]))
+            diagnostics.append(unknown_reference(reference.id, known, declared, "sql", place(reference.offset)))
+    inputs = tuple(dict.fromkeys([*(r.id for r in rendered.references), *known_ids(named, known)]))
     if not rendered.problems:
         diagnostics.extend(_unused_inputs(declared, rendered, known))
     return RenderedModel(declared, inputs, rendered), diagnostics
@@ -77,8 +65,7 @@ def _unused_inputs(
     for position, reference in enumerate(declared.value.from_):
         if reference.id not in used and reference.id in known:
             text = f"`{reference.id.partition('.')[2]}` is listed in `from`, but the SQL does not read it"
-            origin, path = declared.origin_of("from", position), declared.label_of("from", position)
-            yield Diagnostic("no-effect", text, origin, path, "remove it", Severity.WARNING)
+            yield declared.diagnostic("no-effect", text, "remove it", at=("from", position), severity=Severity.WARNING)
 
 
 def model_node(
@@ -141,18 +128,11 @@ def model_node(
         description=model.description,
     )
     node, trigger = _check_trigger(declared, node, nodes, kafka=runtime.kafka is not None)
-    served = (
-        gateway_limits(read, node, nodes, found.columns) if view and gateway and not has_errors(diagnostics) else ()
-    )
-    return node, [
-        *diagnostics,
-        *notes,
-        *check_view_time(declared, node, inputs),
-        *trigger,
-        *_node_diagnostics(declared, node, found),
-        *schema_notes(declared, node, runtime),
-        *served,
-    ]
+    is_served = view and gateway and not has_errors(diagnostics)
+    served = gateway_limits(read, node, nodes, found.columns) if is_served else ()
+    diagnostics += [*notes, *check_view_time(declared, node, inputs), *trigger]
+    diagnostics += [*_node_diagnostics(declared, node, found), *schema_notes(declared, node, runtime), *served]
+    return node, diagnostics
 
 
 def _sql_diagnostics(
@@ -163,12 +143,8 @@ def _sql_diagnostics(
         return {}, []
     label, place = read.declared.label, read.origin_at
     times, problems, notes = window_times(read, found, inputs)
-    errors = [
-        *found.problems,
-        *unsupported_problems(found.constructs, never=True),
-        *problems,
-        *invalid_calls(found.asks),
-    ]
+    errors = [*found.problems, *unsupported_problems(found.constructs, never=True), *problems]
+    errors += invalid_calls(found.asks)
     return times, [
         *to_diagnostics(errors, label, place),
         *to_diagnostics([*here, *found.notes, *unbounded_state(found)], label, place, Severity.WARNING),
@@ -182,19 +158,21 @@ def _check_trigger(
 ) -> tuple[Node, list[Diagnostic]]:
     """Mark the node as not runnable if its query does not qualify for its trigger."""
     job = declared.value.advanced.spark
-    slow = realtime_obstacles(node, nodes, kafka=kafka) if job.trigger == "realtime" else ()
-    bound = async_obstacles(node, nodes, kafka=kafka) if job.async_progress else ()
-    hindrances = [name for name, reasons in ((REALTIME, slow), (ASYNC_PROGRESS, bound)) if reasons]
+    slow = tuple(realtime_mode.realtime_obstacles(node, nodes, kafka=kafka)) if job.trigger == "realtime" else ()
+    bound = realtime_mode.async_obstacles(node, nodes, kafka=kafka) if job.async_progress else ()
+    hindrances = [
+        name for name, reasons in ((realtime_mode.REALTIME, slow), (realtime_mode.ASYNC_PROGRESS, bound)) if reasons
+    ]
     node = replace(node, hindrances=(*node.hindrances, *hindrances)) if hindrances else node
-    notes = trigger_notes(declared, node, slow) if job.trigger is not None else ()
-    return node, [*notes, *(async_notes(declared, node, bound) if job.async_progress else ())]
+    notes = realtime_mode.trigger_notes(declared, node, slow) if job.trigger is not None else ()
+    return node, [*notes, *(realtime_mode.async_notes(declared, node, bound) if job.async_progress else ())]
 
 
 def _node_diagnostics(declared: Declaration[written.Model], node: Node, found: QueryAnalysis) -> Iterator[Diagnostic]:
     """The diagnostics of the declaration that need the node."""
     yield from state_notes(declared, node, found)
     yield from check_topic_name(declared) if node.topic else ()
-    yield from missing_key(declared.value.key, node, declared.origin_of("key"), declared.label_of("key"))
+    yield from missing_key(declared.value.key, node, declared, "key")
     yield from _broken_contract(declared, node.columns)
     yield from _unknown_classifications(declared, node.columns)
 
@@ -256,11 +234,11 @@ def _input_mismatches(read: RenderedModel, inputs: Mapping[str, Node]) -> Iterat
         ]
         text = f"the inputs have different columns: {'; '.join(lacking)}"
         hint = "write the columns that you want as `sql`"
-        yield Diagnostic("sql-statement", text, declared.origin_of("from"), declared.label_of("from"), hint)
+        yield declared.diagnostic("sql-statement", text, hint, at=("from",))
     for node in inputs.values():
         if node.materialized == "sink":
-            text, hint = f"`{node.name}` is a sink: nothing can be read from it", "read what it reads"
-            yield Diagnostic("invalid-value", text, declared.origin, declared.label, hint)
+            text = f"`{node.name}` is a sink: nothing can be read from it"
+            yield declared.diagnostic("invalid-value", text, "read what it reads")
 
 
 def _unknown_classifications(declared: Declaration[written.Model], columns: Columns | None) -> Iterator[Diagnostic]:
@@ -269,9 +247,8 @@ def _unknown_classifications(declared: Declaration[written.Model], columns: Colu
     for name in declared.value.security.classification if columns is not None else ():
         if name.casefold() not in {known.casefold() for known in names}:
             text, hint = f"the SQL has no output column `{name}`", did_you_mean(name, names, otherwise="columns")
-            place = ("security", "classification", name)
-            origin, path = declared.origin_of(*place), declared.label_of(*place)
-            yield Diagnostic("contract-broken", text, origin, path, hint, params={"column": name})
+            at = ("security", "classification", name)
+            yield declared.diagnostic("contract-broken", text, hint, at=at, column=name)
 
 
 # Contracts

@@ -32,20 +32,18 @@ def source_node(
     key = match_spelling(source.key, columns)
     event_time = written_time = None
     if source.event_time is not None:
-        event_time = EventTimeColumn.said(source.event_time.column, source.event_time)
-        names = [c.name for c in columns or ()]
+        event_time = EventTimeColumn.declared(source.event_time.column, source.event_time)
+        names, at = [c.name for c in columns or ()], ("event_time", "column")
         written_time = next((c.type for c in columns or () if c.name == event_time.column), None)
         columns = columns and tuple(_to_timestamp(c) if c.name == event_time.column else c for c in columns)
         if names and event_time.column not in names:
             text, hint = f"the source has no column `{event_time.column}`", did_you_mean(event_time.column, names)
-            origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
-            diagnostics.append(Diagnostic("event-time-missing", text, origin, path, hint))
+            diagnostics.append(declared.diagnostic("event-time-missing", text, hint, at=at))
         kind = next((c.type for c in columns or () if c.name == event_time.column), None)
         if kind not in TIME_TYPES:
             text = f"`{event_time.column}` is of type {kind}, which cannot be an event time"
             hint = "an event time is TIMESTAMP, DATE, text, or BIGINT with milliseconds since 1970"
-            origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
-            diagnostics.append(Diagnostic("event-time-type", text, origin, path, hint, params={"type": str(kind)}))
+            diagnostics.append(declared.diagnostic("event-time-type", text, hint, at=at, type=str(kind)))
     node = Node(
         node_id,
         "source",
@@ -64,8 +62,7 @@ def source_node(
         tags=source.tags,
         description=source.description,
     )
-    origin, path = declared.origin_of("key"), declared.label_of("key")
-    return node, [*diagnostics, *missing_key(key, node, origin, path)]
+    return node, [*diagnostics, *missing_key(key, node, declared, "key")]
 
 
 def _row_columns(
@@ -95,13 +92,10 @@ def unreadable_formats(
         if schema is None or schema.format != "protobuf" or runtime.kafka is None:
             continue
         if f"source.{declared.value.name}" in read:
-            at = ("schema", "format")
             text = "Protobuf records are not supported, only Avro and JSON"
             hint = "have the connector write Avro; a pipeline with `data_format: raw` passes the bytes through"
-            params = {"format": schema.format}
-            yield Diagnostic(
-                "format-unsupported", text, declared.origin_of(*at), declared.label_of(*at), hint, params=params
-            )
+            at = ("schema", "format")
+            yield declared.diagnostic("format-unsupported", text, hint, at=at, format=schema.format)
 
 
 def declared_columns(
@@ -132,8 +126,8 @@ def _schema_columns(declared: Declaration[written.Source]) -> tuple[Columns | No
     try:
         return columns_of(schema.definition, schema.format or "avro"), []
     except ValueError as error:
-        origin, path = declared.origin_of("schema", "definition"), declared.label_of("schema", "definition")
-        return None, [Diagnostic("invalid-value", str(error), origin, path, "see `schema.format`")]
+        at, hint = ("schema", "definition"), "see `schema.format`"
+        return None, [declared.diagnostic("invalid-value", str(error), hint, at=at)]
 
 
 def _schema_mismatches(declared: Declaration[written.Source], known: Columns) -> list[Diagnostic]:

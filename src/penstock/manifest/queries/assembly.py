@@ -10,7 +10,7 @@ from typing import Any
 from penstock.connectors.contract import Source
 from penstock.graph.graph import EventTimeColumn, Graph, Node
 from penstock.graph.model.changelog_mode import is_lookup_table, node_flow
-from penstock.graph.model.view_event_time import is_computed_time
+from penstock.graph.model.event_time import is_computed_time
 from penstock.keyed.operators import Aggregate
 from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Parameter, Step
 from penstock.manifest.queries.ml_models import asked_models

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import FrozenModel, Names, OnError, Whole
+from penstock.config import FrozenModel, Names, OnError, Whole, fold_case
 from penstock.project.stream_project.advanced import Advanced
-from penstock.project.stream_project.parts import ColumnSpec, EventTime, Name, References, Waiver, fold_case
+from penstock.project.stream_project.parts import ColumnSpec, EventTime, Name, References, Waiver
 from penstock.project.stream_project.security import Access, Security
 
 Materialized = Literal["topic", "virtual_topic", "spark", "sink"]

@@ -12,11 +12,6 @@ Name = Annotated[str, Field(min_length=1), AfterValidator(check_name)]
 """The name of an element. Names become quoted identifiers, so any script and any word is allowed."""
 
 
-def fold_case(value: object) -> object:
-    """Convert a word to lower case."""
-    return value.lower() if isinstance(value, str) else value
-
-
 class Waiver(FrozenModel):
     """A permission to break a rule, with a reason and until a day."""
 
@@ -45,8 +40,7 @@ class Watermark(FrozenModel):
     """The watermark: how late rows may be."""
 
     strategy: Annotated[
-        Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"],
-        BeforeValidator(_refuse_custom),
+        Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"], BeforeValidator(_refuse_custom)
     ] = "bounded_out_of_orderness"
     """`monotonous` (or `monotonously_increasing`) means that rows arrive in order."""
     max_out_of_orderness_ms: Whole = Field(5000, ge=0, le=LONGEST_MS)
@@ -116,15 +110,16 @@ class ColumnCheck(FrozenModel):
     @classmethod
     def _from_name(cls, value: Any) -> Any:
         """A check without settings is written as its name."""
-        if isinstance(value, str):
-            return {value: {}}
-        plain = {"not_null", "unique"}
-        return (
-            {k: {} if v is None and k in plain else v for k, v in value.items()} if isinstance(value, dict) else value
-        )
+        match value:
+            case str():
+                return {value: {}}
+            case dict():
+                return {k: {} if v is None and k in ("not_null", "unique") else v for k, v in value.items()}
+            case _:
+                return value
 
     @model_validator(mode="after")
-    def _one_check(self) -> Self:
+    def _check_one_kind(self) -> Self:
         if len(self.model_fields_set) != 1:
             raise ValueError("give one check per entry")
         kind = next(iter(self.model_fields_set))
@@ -160,7 +155,7 @@ class NodeReference(FrozenModel):
     """The name of a model."""
 
     @model_validator(mode="after")
-    def _one_name(self) -> Self:
+    def _check_one_name(self) -> Self:
         if (self.source is None) == (self.ref is None):
             raise ValueError("give exactly one of `source` and `ref`")
         return self

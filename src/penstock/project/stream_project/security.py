@@ -79,7 +79,7 @@ class PolicyEntry(FrozenModel):
     """Who may not read. See `allow`."""
 
     @model_validator(mode="after")
-    def _one_policy(self) -> Self:
+    def _check_one_policy(self) -> Self:
         if len(self.model_fields_set) != 1:
             raise ValueError("give exactly one of `mask`, `allow` and `deny`")
         return self

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, FrozenModel, Names, Number, OnError, Whole
-from penstock.project.stream_project.parts import ColumnSpec, EventTime, Name, Waiver, fold_case
+from penstock.config import Duration, FrozenModel, Names, Number, OnError, Whole, fold_case
+from penstock.project.stream_project.parts import ColumnSpec, EventTime, Name, Waiver
 
 
 class SchemaReference(FrozenModel):
@@ -35,7 +35,7 @@ class SchemaReference(FrozenModel):
     def is_registered(self) -> bool:
         """Whether a registry holds the schema."""
         return self.definition is None and (
-            self.is_avro or any(said is not None for said in (self.subject, self.registry, self.version))
+            self.is_avro or any(value is not None for value in (self.subject, self.registry, self.version))
         )
 
 
@@ -124,7 +124,7 @@ class Source(FrozenModel):
         return value
 
     @model_validator(mode="after")
-    def _table_has_no_changes(self) -> Self:
+    def _refuse_table_key(self) -> Self:
         if self.key and self.table is not None:
             raise ValueError("a `table` source takes no `key`: remove it")
         return self

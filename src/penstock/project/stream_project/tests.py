@@ -6,7 +6,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from penstock.config import Duration, FrozenModel, Names, Number, Whole, refuse_crossed_bounds
 from penstock.project.stream_project.failure import OnFailure
-from penstock.project.stream_project.parts import Name, Waiver
+from penstock.project.stream_project.parts import Bounds, Name, Waiver
 
 
 class NotNull(FrozenModel):
@@ -108,22 +108,13 @@ class Throughput(FrozenModel):
         return self
 
 
-class Bucket(FrozenModel):
+class Bucket(Bounds):
     """A range of numbers, and the expected share of rows in it."""
 
-    min: Number | None = None
-    """The lower bound."""
-    max: Number | None = None
-    """The upper bound."""
     expected_ratio: Number = Field(ge=0, le=1)
     """The expected share of rows."""
     tolerance: Number = Field(0.0, ge=0, le=1)
     """The accepted deviation from that share."""
-
-    @model_validator(mode="after")
-    def _check_bounds(self) -> Self:
-        refuse_crossed_bounds(self, ("min", "max"))
-        return self
 
 
 class Distribution(FrozenModel):
@@ -152,7 +143,7 @@ class CustomSql(FrozenModel):
     """The column that identifies a row."""
 
     @model_validator(mode="after")
-    def _some_query(self) -> Self:
+    def _check_one_query(self) -> Self:
         if (self.sql is None) == (self.where is None):
             raise ValueError("give `sql`, or `where`")
         return self
@@ -180,7 +171,7 @@ class FreshWithin(FrozenModel):
     """The column with the time of a row. Default: the event time."""
 
     @model_validator(mode="after")
-    def _some_age(self) -> Self:
+    def _check_one_age(self) -> Self:
         if (self.max_seconds is None) == (self.max_age_minutes is None):
             raise ValueError("give `max_seconds`, or `max_age_minutes`")
         return self
@@ -215,7 +206,7 @@ class Assertion(FrozenModel):
     """The newest row is not older than this."""
 
     @model_validator(mode="after")
-    def _one_assertion(self) -> Self:
+    def _check_one_assertion(self) -> Self:
         if len(self.model_fields_set) != 1:
             raise ValueError("give one assertion per entry, and begin each entry with `- `")
         if getattr(self, self.kind) is None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
 from jinja2 import StrictUndefined, Undefined, nodes
 from jinja2.filters import FILTERS as DEFAULT_FILTERS
@@ -52,20 +52,15 @@ class BudgetedEnvironment(SandboxedEnvironment):
             keep_trailing_newline=True,
             finalize=self._finalize_value,
         )
-        own = {
-            "tojson": self._to_json,
-            "replace": self._replace,
-            "join": self._join,
-            "sum": self._sum,
-            _BOUNDED: self._check_size,
-        }
+        own = {"tojson": self._to_json, "replace": self._replace, "join": self._join, "sum": self._sum}
+        own[_BOUNDED] = self._check_size
         given: dict[str, Any] = {name: self._charge_filter(name, self.filters[name]) for name in _KEPT_FILTERS}
         self.filters = given | {name: self._charge_filter(name, made) for name, made in own.items()}
         self.tests = {name: self._charge_filter(name, test) for name, test in self.tests.items()}
         self.begin()
 
     def begin(self) -> None:
-        self._rows_after_delete = MAX_STEPS
+        self._steps_left = MAX_STEPS
         self._out = 0
         self._lengths: dict[int, tuple[Any, int]] = {}
 
@@ -73,9 +68,8 @@ class BudgetedEnvironment(SandboxedEnvironment):
         tree = super()._parse(source, name, filename)
         for loop in tree.find_all(nodes.For):
             if loop.recursive:
-                raise TemplateRefused(
-                    "template-refused", "a recursive loop is not supported", "write two loops", line=loop.lineno
-                )
+                text = "a recursive loop is not supported"
+                raise TemplateRefused("template-refused", text, "write two loops", line=loop.lineno)
             loop.iter = _environment_call("each", [loop.iter], loop)
         for block in tree.find_all(nodes.AssignBlock):
             bounded = nodes.Filter(block.filter, _BOUNDED, [], [], None, None)
@@ -103,19 +97,19 @@ class BudgetedEnvironment(SandboxedEnvironment):
             self._spend()
             yield item
 
-    def joined(self, *parts: Any) -> str:
-        self.searched(list(parts))
+    def concatenate(self, *parts: Any) -> str:
+        self.charge_for(list(parts))
         made = "".join(map(str, parts))
-        self.searched(made)
+        self.charge_for(made)
         return str(self._check_size(made))
 
-    def searched(self, value: Any) -> Any:
+    def charge_for(self, value: Any) -> Any:
         """Charge for a value that is copied or searched as a whole."""
         if isinstance(value, str | list | tuple | dict | range):
             self._spend(1 + len(value) // _AT_ONCE)
         return value
 
-    def bundled(self, bundle: Any) -> Any:
+    def check_collection(self, bundle: Any) -> Any:
         """Check a collection that a template creates, with the length of everything in it."""
         inside = [*bundle.keys(), *bundle.values()] if isinstance(bundle, dict) else list(bundle)
         length = sum(self._length(item) for item in inside)
@@ -135,7 +129,7 @@ class BudgetedEnvironment(SandboxedEnvironment):
             __self.check_length(owner.count(str(args[0])) * len(str(args[1])))
         if isinstance(owner, str) and name == "join" and args:
             return __self._join(args[0], owner)
-        __self.searched(owner)
+        __self.charge_for(owner)
         result = __self._check_size(super().call(__context, __obj, *args, **kwargs))
         __self._check_size(owner)  # a list may have grown
         return result
@@ -151,19 +145,17 @@ class BudgetedEnvironment(SandboxedEnvironment):
             case "**", int(), int():
                 self.check_length(left.bit_length() * right)
             case "%", str(), _:
-                raise TemplateRefused(
-                    "template-refused", "string formatting with % is not supported", "concatenate with ~"
-                )
+                text = "string formatting with % is not supported"
+                raise TemplateRefused("template-refused", text, "concatenate with ~")
             case _:
                 pass
-        result = self.searched(super().call_binop(context, operator, left, right))
-        return self.bundled(result) if isinstance(result, list | tuple) else self._check_size(result)
+        result = self.charge_for(super().call_binop(context, operator, left, right))
+        return self.check_collection(result) if isinstance(result, list | tuple) else self._check_size(result)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """Refuse `format`, which can produce a text of any width."""
-        if getattr(value, "__name__", "") in ("format", "format_map") and isinstance(
-            getattr(value, "__self__", None), str
-        ):
+        is_method = isinstance(getattr(value, "__self__", None), str)
+        if is_method and getattr(value, "__name__", "") in ("format", "format_map"):
             raise TemplateRefused("template-refused", "string formatting is not supported", "concatenate with ~")
         return None
 
@@ -183,18 +175,18 @@ class BudgetedEnvironment(SandboxedEnvironment):
         """Wrap a filter or test so that it costs a step per item and one per thousand characters."""
 
         @wraps(made)
-        def paid(*args: Any, **kwargs: Any) -> Any:
+        def charged(*args: Any, **kwargs: Any) -> Any:
             self._spend()
             return self._check_size(made(*map(given, args), **kwargs))
 
         def given(value: Any) -> Any:
             if isinstance(value, str) or name in self.tests:
-                return self.searched(value)
+                return self.charge_for(value)
             if isinstance(value, list | tuple | dict | range) and name not in _QUICK_FILTERS:
                 self._spend(len(value))
             return self.each(value) if isinstance(value, Iterator) else value
 
-        return paid
+        return charged
 
     def _sum(self, items: Any, attribute: str | None = None) -> Any:
         numbers = [self.getattr(item, attribute) if attribute else item for item in self.each(items)]
@@ -216,11 +208,10 @@ class BudgetedEnvironment(SandboxedEnvironment):
         return value
 
     def _spend(self, steps: int = 1) -> None:
-        self._rows_after_delete -= steps
-        if self._rows_after_delete < 0:
-            raise TemplateRefused(
-                "template-refused", f"the template takes more than {MAX_STEPS:,} steps", "loop over fewer values"
-            )
+        self._steps_left -= steps
+        if self._steps_left < 0:
+            text = f"the template takes more than {MAX_STEPS:,} steps"
+            raise TemplateRefused("template-refused", text, "loop over fewer values")
 
     def _check_size(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -231,28 +222,22 @@ class BudgetedEnvironment(SandboxedEnvironment):
 
     def check_length(self, length: int) -> None:
         if length > MAX_LENGTH:
-            self._too_long()
-
-    def _too_long(self) -> NoReturn:
-        raise TemplateRefused(
-            "template-refused", f"the template produces more than {MAX_LENGTH:,} characters", "make less"
-        )
+            text = f"the template produces more than {MAX_LENGTH:,} characters"
+            raise TemplateRefused("template-refused", text, "produce a shorter text")
 
 
 def _meter_node(node: nodes.Node) -> nodes.Node:
     """The node, wrapped in a call of the sandbox if it builds texts or collections."""
     match node:
         case nodes.Concat():
-            return _environment_call("joined", node.nodes, node)
-        case nodes.List() | nodes.Dict():
-            return _environment_call("bundled", [node], node)
-        case nodes.Tuple() if node.ctx == "load":
-            return _environment_call("bundled", [node], node)
+            return _environment_call("concatenate", node.nodes, node)
+        case nodes.List() | nodes.Dict() | nodes.Tuple(ctx="load"):
+            return _environment_call("check_collection", [node], node)
         case nodes.Operand() if node.op in ("in", "notin"):
-            node.expr = cast(nodes.Expr, _environment_call("searched", [node.expr], node.expr))
+            node.expr = cast(nodes.Expr, _environment_call("charge_for", [node.expr], node.expr))
             return node
         case nodes.Getitem() if isinstance(node.arg, nodes.Slice):
-            node.node = cast(nodes.Expr, _environment_call("searched", [node.node], node))
+            node.node = cast(nodes.Expr, _environment_call("charge_for", [node.node], node))
             return node
         case _:
             return node

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError, nodes
 from jinja2.exceptions import SecurityError
+from jinja2.sandbox import SandboxedEnvironment
 
 from penstock.errors import Diagnostic, did_you_mean, nearest
 from penstock.project.templates.budget import BudgetedEnvironment, TemplateRefused
@@ -15,8 +16,8 @@ from penstock.project.templates.markers import prepare_template, split_pieces
 from penstock.project.templates.template import (
     Piece,
     Reference,
+    ReferenceKind,
     RenderedSql,
-    TemplateProblem,
     secret_problem,
     unset_problem,
 )
@@ -24,6 +25,7 @@ from penstock.project.yaml.documents import TextFile
 from penstock.project.yaml.secrets import is_secret
 from penstock.project.yaml.variables import Environ
 from penstock.sql.parse.dialects import quote_spark_identifier
+from penstock.sql.parse.query import Problem
 
 _MODEL: Final = "<model>"
 _MACROS: Final = "<macros>"
@@ -38,10 +40,9 @@ class Sandbox(BudgetedEnvironment):
     ) -> None:
         super().__init__()
         self._variables, self._environ = variables, environ
-        self._called: list[tuple[str, str]] = []
-        given = {name: self.globals[name] for name in ("range", "dict", "namespace")}
+        self._called: list[tuple[ReferenceKind, str]] = []
         self.globals = {
-            **given,
+            **{name: self.globals[name] for name in ("range", "dict", "namespace")},
             "source": lambda *names: self._refer("source", names),
             "ref": lambda *names: self._refer("model", names),
             "var": self._var,
@@ -55,7 +56,7 @@ class Sandbox(BudgetedEnvironment):
 
     # What a template may ask for
 
-    def _refer(self, kind: str, names: tuple[Any, ...]) -> str:
+    def _refer(self, kind: ReferenceKind, names: tuple[Any, ...]) -> str:
         name, _ = _parse_name("source" if kind == "source" else "ref", names)
         self._called.append((kind, name))
         return quote_spark_identifier(f"{kind}.{name}")
@@ -91,14 +92,14 @@ class Sandbox(BudgetedEnvironment):
         for file in files:
             try:
                 tree = self._parse(file.text, None, None)
-            except Exception as error:  # noqa: BLE001 - whatever a template makes fail is its own
+            except Exception as error:  # noqa: BLE001 - any failure is an error of the template
                 self._add_mistake(file, self._to_problem(error, file.text, 1))
                 continue
             for macro in tree.find_all(nodes.Macro):
-                taken = "is built in" if macro.name in self.globals else f"is in {owners.get(macro.name)}, too"
                 if macro.name in self.globals or macro.name in owners:
+                    taken = "is built in" if macro.name in self.globals else f"is in {owners[macro.name]}, too"
                     text, place = f"the macro `{macro.name}` {taken}", _line_start(file.text, macro.lineno)
-                    self._add_mistake(file, TemplateProblem("duplicate-name", text, place, "give it another name"))
+                    self._add_mistake(file, Problem("duplicate-name", text, place, "give it another name"))
                 owners.setdefault(macro.name, file.file)
             sound.append(file)
         whole = "\n".join(file.text for file in sound)
@@ -114,46 +115,41 @@ class Sandbox(BudgetedEnvironment):
         macros = {name: value for name, value in vars(module).items() if not name.startswith("_")}
         self.globals = {**macros, **self.globals}
 
-    def _add_mistake(self, file: TextFile, problem: TemplateProblem) -> None:
+    def _add_mistake(self, file: TextFile, problem: Problem) -> None:
         origin, params = file.origin(problem.offset), {"subject": problem.subject}
         self.mistakes.append(Diagnostic(problem.code, problem.message, origin, "macros", problem.hint, params=params))
 
     # Rendering
 
-    def rendered(self, text: str) -> RenderedSql:
-        missing: list[TemplateProblem] = []
+    def render_sql(self, text: str) -> RenderedSql:
+        missing: list[Problem] = []
         try:
             sql = self._run(prepare_template(text, self._environ, missing, marked=False))
             calls = list(dict.fromkeys(self._called))
-        except Exception as error:  # noqa: BLE001 - a template can make anything fail; whatever it is, it is its own
+        except Exception as error:  # noqa: BLE001 - any failure is an error of the template
             return RenderedSql("", problems=(self._to_problem(error, text, _failed_line(error.__traceback__, _MODEL)),))
         pieces = self._pieces(text, sql)
         found = RenderedSql(sql, pieces=pieces)
-        references = tuple(
-            Reference(
-                "source" if kind == "source" else "model", name, found.written(_reference_offset(sql, kind, name))
-            )
-            for kind, name in calls
-        )
+        references = tuple(Reference(kind, name, found.written(_offset_in(sql, kind, name))) for kind, name in calls)
         return RenderedSql(sql, references, tuple(missing), pieces)
 
-    def _to_problem(self, error: Exception, text: str, line: int) -> TemplateProblem:
+    def _to_problem(self, error: Exception, text: str, line: int) -> Problem:
         """The problem at its position in the text. `line` applies if the error has no line."""
         match error:
             case TemplateSyntaxError():
                 offset, hint = _line_start(text, error.lineno), "look for a missing `%}`, `}}` or end of a block"
-                return TemplateProblem("template-syntax", _describe_error(error), offset, hint)
+                return Problem("template-syntax", _describe_error(error), offset, hint)
             case TemplateRefused():
                 offset = _line_start(text, error.line or line, error.subject)
-                return TemplateProblem(error.code, error.message, offset, error.hint, error.subject)
+                return Problem(error.code, error.message, offset, error.hint, error.subject)
             case RecursionError():
-                return TemplateProblem("template-refused", "the macros call each other in an endless recursion")
+                return Problem("template-refused", "the macros call each other in an endless recursion")
             case UndefinedError() if unknown := _UNDEFINED.fullmatch(str(error)):
                 offset, near = _line_start(text, line, unknown[1]), did_you_mean(unknown[1], self.globals)
-                return TemplateProblem("template-syntax", _describe_error(error), offset, near, unknown[1])
+                return Problem("template-syntax", _describe_error(error), offset, near, unknown[1])
             case _:
                 code = "template-refused" if isinstance(error, SecurityError | OverflowError) else "template-syntax"
-                return TemplateProblem(code, _describe_error(error), _line_start(text, line))
+                return Problem(code, _describe_error(error), _line_start(text, line))
 
     def _run(self, text: str) -> str:
         self.begin()
@@ -161,9 +157,8 @@ class Sandbox(BudgetedEnvironment):
         sql = self._template(text, _MODEL).render()
         self.check_length(len(sql))
         if not sql.isascii() and sql != sql.encode(errors="replace").decode():
-            raise TemplateRefused(
-                "template-refused", "the template produces half of a surrogate pair", "write the character itself"
-            )
+            text = "the template produces half of a surrogate pair"
+            raise TemplateRefused("template-refused", text, "write the character itself")
         return sql
 
     def _template(self, text: str, filename: str) -> Template:
@@ -178,9 +173,27 @@ class Sandbox(BudgetedEnvironment):
         """
         try:
             marked = self._run(prepare_template(text, self._environ, [], marked=True))
-        except Exception:  # noqa: BLE001 - it went well without markers
+        except Exception:  # noqa: BLE001 - without markers it could be rendered
             return ()
         return split_pieces(marked, sql)
+
+
+def parse_config_call(text: str) -> tuple[dict[str, Any], list[str]]:
+    """The settings of `{{ config(key=value, …) }}` in a text, and the keys whose values are not literals."""
+    try:
+        tree = SandboxedEnvironment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]).parse(text)
+    except TemplateSyntaxError:
+        return {}, []  # rendering reports it
+    calls = [c for c in tree.find_all(nodes.Call) if isinstance(c.node, nodes.Name) and c.node.name == "config"]
+    found: dict[str, Any] = {}
+    computed: list[str] = []
+    for call in calls:
+        for argument in call.kwargs:
+            try:
+                found[argument.key] = argument.value.as_const()
+            except nodes.Impossible:
+                computed.append(argument.key)
+    return found, computed
 
 
 def _config(*given: Any, **_: Any) -> str:
@@ -208,11 +221,11 @@ def _default(call: str, named: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(named.values())
 
 
-def _reference_offset(sql: str, kind: str, name: str) -> int:
+def _offset_in(sql: str, kind: ReferenceKind, name: str) -> int:
     return max(0, sql.find(quote_spark_identifier(f"{kind}.{name}")))
 
 
-def _locate_in_file(problem: TemplateProblem, files: list[TextFile]) -> tuple[TextFile, TemplateProblem]:
+def _locate_in_file(problem: Problem, files: list[TextFile]) -> tuple[TextFile, Problem]:
     """Map a problem in the concatenated files to its own file."""
     offset = problem.offset
     for file in files:

@@ -7,26 +7,27 @@ rest up to the next marker was produced by the tag in between.
 import re
 from typing import Final
 
-from penstock.project.templates.template import MARK, Piece, TemplateProblem, secret_problem, unset_problem
+from penstock.project.templates.template import MARK, Piece, secret_problem, unset_problem
 from penstock.project.yaml.secrets import is_secret
 from penstock.project.yaml.variables import REFERENCE, Environ, find_references, substitute_variables
+from penstock.sql.parse.query import Problem
 
 _RAW: Final = re.compile(r"\{%[-+]?\s*(raw|endraw)\b")
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKER: Final = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
 
 
-def prepare_template(text: str, environ: Environ, missing: list[TemplateProblem], *, marked: bool) -> str:
+def prepare_template(text: str, environ: Environ, missing: list[Problem], *, marked: bool) -> str:
     """The template with `${NAME}` resolved and, if wanted, with a marker before each literal part."""
     parts: list[str] = []
 
-    def literal(start: int, end: int) -> None:
+    def add_literal(start: int, end: int) -> None:
         part = text[start:end]
         lead = len(part) - len(part.lstrip())
         marker = f"{_OPEN}{start + lead}:{len(part) - lead}{_CLOSE}" if marked and part.strip() else ""
         parts.append(part[:lead] + marker + part[lead:])
 
-    def filled(found: re.Match[str]) -> str:
+    def resolve(found: re.Match[str]) -> str:
         missing.extend(
             secret_problem(n, found.start()) for n, _, _ in find_references(found[0]) if is_secret(n, environ)
         )
@@ -34,22 +35,22 @@ def prepare_template(text: str, environ: Environ, missing: list[TemplateProblem]
             found[0], environ, lambda name: missing.append(unset_problem(name, environ, found.start()))
         )
 
-    def data(start: int, end: int) -> None:
+    def add_text(start: int, end: int) -> None:
         position = start
         for found in REFERENCE.finditer(text, start, end):
-            literal(position, found.start())
-            parts.append(filled(found) if raw else f"{{% raw %}}{filled(found)}{{% endraw %}}")
+            add_literal(position, found.start())
+            parts.append(resolve(found) if raw else f"{{% raw %}}{resolve(found)}{{% endraw %}}")
             position = found.end()
-        literal(position, end)
+        add_literal(position, end)
 
     position, raw = 0, False
     for mark in MARK.finditer(text):
-        data(position, mark.start())
+        add_text(position, mark.start())
         parts.append(mark[0])
         position = mark.end()
         if word := _RAW.match(mark[0]):
             raw = word[1] == "raw"
-    data(position, len(text))
+    add_text(position, len(text))
     return "".join(parts)
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from penstock.errors import Diagnostic, nearest
 from penstock.project.yaml.documents import TextFile
@@ -15,6 +15,7 @@ from penstock.project.yaml.secrets import SECRET_HINT, is_secret
 from penstock.project.yaml.variables import REFERENCE, Environ, substitute_variables, unset_hint
 from penstock.project.yaml.variables import find_references as variables_in
 from penstock.sql.parse.dialects import quote_spark_identifier
+from penstock.sql.parse.query import Problem
 
 if TYPE_CHECKING:
     from penstock.project.templates.jinja import Sandbox
@@ -24,28 +25,20 @@ _CALL: Final = re.compile(r"""\{\{-?\s*(source|ref)\s*\(\s*(?:"([^"\\]*)"|'([^'\
 _SIMPLE: Final = re.compile(f"{MARK.pattern}|{REFERENCE.pattern}", re.DOTALL)
 
 
+ReferenceKind: TypeAlias = Literal["source", "model"]
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """A call in the text; `offset` counts characters of the text as written."""
 
-    kind: Literal["source", "model"]
+    kind: ReferenceKind
     name: str
     offset: int
 
     @property
     def id(self) -> str:
         return f"{self.kind}.{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateProblem:
-    """An error in a template; `offset` counts characters of the text as written."""
-
-    code: str
-    message: str
-    offset: int = 0
-    hint: str | None = None
-    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +53,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RenderedSql:
-    """SQL with each call replaced by a quoted node id. `written` maps a position back to the text as written."""
+    """SQL with each call replaced by a quoted node id. `written` maps a position back to the text as written, which
+    `problems` refer to."""
 
     sql: str
     references: tuple[Reference, ...] = ()
-    problems: tuple[TemplateProblem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     pieces: tuple[Piece, ...] = ()
 
     def written(self, offset: int) -> int:
@@ -92,22 +86,22 @@ class Templates:
     def render(self, text: str) -> RenderedSql:
         if all(_is_simple(mark[0]) for mark in MARK.finditer(text)):
             return _fill_calls(text, self.environ)
-        return self._sandbox.rendered(text)
+        return self._sandbox.render_sql(text)
 
     def mistakes(self) -> list[Diagnostic]:
         """The errors in the macros themselves."""
         return self._sandbox.mistakes if self.macros else []
 
 
-def secret_problem(name: str, offset: int) -> TemplateProblem:
+def secret_problem(name: str, offset: int) -> Problem:
     text = f"`{name}` looks like a secret, and SQL is written into the manifest"
-    return TemplateProblem("secret-exposed", text, offset, SECRET_HINT, name)
+    return Problem("secret-exposed", text, offset, SECRET_HINT, name)
 
 
-def unset_problem(name: str, environ: Environ, offset: int) -> TemplateProblem:
+def unset_problem(name: str, environ: Environ, offset: int) -> Problem:
     close = nearest(name, environ)
     hint = unset_hint(name) + (f"; did you mean `{close}`?" if close else "")
-    return TemplateProblem("unset-variable", f"the environment variable `{name}` is not set", offset, hint, name)
+    return Problem("unset-variable", f"the environment variable `{name}` is not set", offset, hint, name)
 
 
 def _is_simple(mark: str) -> bool:
@@ -120,7 +114,7 @@ def _fill_calls(text: str, environ: Environ) -> RenderedSql:
     parts: list[str] = []
     pieces: list[Piece] = []
     references: list[Reference] = []
-    problems: list[TemplateProblem] = []
+    problems: list[Problem] = []
     length = position = 0
 
     def put(part: str, written: int, literal: bool) -> None:
@@ -135,7 +129,7 @@ def _fill_calls(text: str, environ: Environ) -> RenderedSql:
         put(text[position:start], position, True)
         position = mark.end()
         if call := _CALL.fullmatch(mark[0]):
-            kind: Literal["source", "model"] = "source" if call[1] == "source" else "model"
+            kind: ReferenceKind = "source" if call[1] == "source" else "model"
             reference = Reference(kind, call[2] if call[2] is not None else call[3], start)
             references.append(reference)
             put(quote_spark_identifier(reference.id), start, False)

@@ -1,1 +1,1 @@
-"""Converts values to models: alternative spellings, placeholders for unset variables, errors as diagnostics."""
+"""Converts values to models: alternative spellings, stand-ins for unset variables, errors as diagnostics."""

@@ -53,20 +53,19 @@ MODEL_FORMS: Final = (
 FORMS: Final[Mapping[str, tuple[Form, ...]]] = {"sources": SOURCE_FORMS, "models": MODEL_FORMS}
 
 _BY_BATCH: Final = "Spark commits its progress after every batch"
+_BY_NEXT_RUN: Final = "a failed query ends the run, and the next run resumes from its checkpoint"
 _ON_SPARK: Final = "queries run on Spark, and `runtime.spark.master` says where"
 _SPARK_JOB: Final = ("advanced", "spark")
 INERT: Final[Mapping[str, Mapping[FieldPath, str]]] = {
-    "sources": {
-        ("cluster",): "there is one Kafka cluster, `runtime.kafka`",
-    },
+    "sources": {("cluster",): "there is one Kafka cluster, `runtime.kafka`"},
     "models": {
         (*_SPARK_JOB, "checkpoint_interval_ms"): _BY_BATCH,
         (*_SPARK_JOB, "checkpoint_timeout_ms"): _BY_BATCH,
         (*_SPARK_JOB, "checkpoint_min_pause_ms"): _BY_BATCH,
         (*_SPARK_JOB, "max_concurrent_checkpoints"): _BY_BATCH,
         (*_SPARK_JOB, "checkpoint"): _BY_BATCH,
-        (*_SPARK_JOB, "restart_strategy"): "a failed query ends the run, and the next run resumes from its checkpoint",
-        (*_SPARK_JOB, "restart"): "a failed query ends the run, and the next run resumes from its checkpoint",
+        (*_SPARK_JOB, "restart_strategy"): _BY_NEXT_RUN,
+        (*_SPARK_JOB, "restart"): _BY_NEXT_RUN,
         (*_SPARK_JOB, "state"): "set `state_backend`, or Spark properties in `runtime.spark.config`",
         (*_SPARK_JOB, "resources"): "set Spark's resources in `runtime.spark.config`",
         (*_SPARK_JOB, "savepoint"): "a checkpoint is kept when a query is rebuilt",
@@ -80,10 +79,7 @@ INERT: Final[Mapping[str, Mapping[FieldPath, str]]] = {
         ("models", "flink_cluster"): _ON_SPARK,
         ("tests", "flink_cluster"): _ON_SPARK,
     },
-    "runtime": {
-        ("flink",): _ON_SPARK,
-        ("conduktor", "console"): "Penstock does not use the console",
-    },
+    "runtime": {("flink",): _ON_SPARK, ("conduktor", "console"): "Penstock does not use the console"},
 }
 """Fields without effect, and the reason."""
 _UNLESS: Final[Mapping[FieldPath, tuple[FieldPath, str]]] = {

@@ -13,31 +13,23 @@ from penstock.connectors.contract import Sink, Source
 from penstock.errors import Diagnostic, did_you_mean, nearest
 from penstock.project import stream_project as written
 from penstock.project.runtime import Runtime
-from penstock.project.validation.forms import Form, written_path
+from penstock.project.validation.declaration import Declaration
 from penstock.project.yaml.documents import Document, PathStep
 from penstock.settings import Settings, connection_name
 from penstock.transforms.sql import SqlTransform
 
 
 def validation_diagnostics(
-    model: type[BaseModel],
-    error: ValidationError,
-    raw: Any,
-    document: Document,
-    base: tuple[PathStep, ...],
-    label: str,
-    forms: Sequence[Form] = (),
+    model: type[BaseModel], error: ValidationError, raw: Any, at: Declaration[Any]
 ) -> list[Diagnostic]:
     """The diagnostics for a value that is not a `model`: one per place, also where a field accepts several types."""
     details = error.errors(include_url=False)
-    deepest = [
-        d
-        for d in details
-        if not (d["type"] == "too_short" and _has_deeper(d["loc"], details)) and not _is_rest_of_type(d, details)
-    ]
     by_place: dict[str, list[Diagnostic]] = {}
-    for detail in deepest:
-        found = _to_diagnostic(model, detail, raw, document, base, label, forms)
+    for detail in details:
+        is_outer = detail["type"] == "too_short" and _has_deeper(detail["loc"], details)
+        if is_outer or _is_rest_of_type(detail, details):
+            continue
+        found = _to_diagnostic(model, detail, raw, at)
         by_place.setdefault(found.path, []).append(found)
     return [_merge_diagnostics(same) for same in by_place.values()]
 
@@ -65,21 +57,12 @@ def _merge_diagnostics(same: list[Diagnostic]) -> Diagnostic:
     return replace(first, message=f"this must be {', '.join(dict.fromkeys(wanted))}, not {given}")
 
 
-def _to_diagnostic(
-    model: type[BaseModel],
-    detail: ErrorDetails,
-    raw: Any,
-    document: Document,
-    base: tuple[PathStep, ...],
-    label: str,
-    forms: Sequence[Form] = (),
-) -> Diagnostic:
-    """The diagnostic for one error of validating `model` against `raw`, which is at `base` of the document. `forms` has
-    the parts of `raw` that were written at another place.
-    """
-    steps = written_path(document, base, existing_steps(raw, detail["loc"]), forms)
+def _to_diagnostic(model: type[BaseModel], detail: ErrorDetails, raw: Any, at: Declaration[Any]) -> Diagnostic:
+    """The diagnostic for one error of validating `model` against `raw`, which is written at `at`."""
+    document, base, label = at.document, at.path, at.label
+    steps = at.written_steps(existing_steps(raw, detail["loc"]))
     here = document.origin(*base, *steps)
-    shown = ".".join([label, *(str(step) for step in steps)])
+    shown = ".".join([label, *map(str, steps)])
     field = str(steps[-1]) if steps else ""
     params = {"field": field}
     match detail["type"]:
@@ -149,18 +132,11 @@ def _unknown_value(
 
 _TYPES: Final[Mapping[str, str]] = {
     "string_type": "text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping"),
     "path_type": "a path",
 }
 _QUOTE_IT: Final = "YAML reads yes, no, on and off as true or false: put it in quotes"
@@ -206,7 +182,7 @@ def _owning_model(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[Ba
     annotation: Any = model
     for step in loc:
         annotation = _step_annotation(annotation, step)
-    return _member_models(annotation)[0] if _member_models(annotation) else model
+    return next(iter(_member_models(annotation)), model)
 
 
 def _step_annotation(annotation: Any, step: int | str) -> Any:

@@ -1,19 +1,29 @@
 """Base for reading both formats: values become models, and every error becomes a diagnostic."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from typing import Any, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
-from penstock.project.validation.forms import Form, written_path
-from penstock.project.validation.mistakes import is_cut_type, validation_diagnostics
-from penstock.project.validation.placeholders import fill_stand_ins, is_stand_in_error
+from penstock.project.validation.declaration import Declaration
+from penstock.project.validation.forms import NormalizedForm, inert_fields, written_path
+from penstock.project.validation.mistakes import existing_steps, is_cut_type, validation_diagnostics
 from penstock.project.yaml.documents import Document, PathStep
-from penstock.project.yaml.variables import Environ, UnsetVariable, never, resolve_variables, unset_hint
+from penstock.project.yaml.secrets import SECRET_HINT, is_secret
+from penstock.project.yaml.variables import (
+    Environ,
+    UnsetVariable,
+    find_references,
+    never,
+    resolve_variables,
+    unset_hint,
+)
 
 M = TypeVar("M", bound=BaseModel)
+IsLater: TypeAlias = Callable[[tuple[PathStep, ...]], bool]
+"""Whether the variables at a path are resolved later, when the query starts."""
 
 
 class DocumentReader:
@@ -46,67 +56,74 @@ class DocumentReader:
                 self.note("unknown-field", origin, key, f"{what} has no such section", hint, field=key)
         return True
 
-    def read(
-        self,
-        model: type[M],
-        raw: Any,
-        document: Document,
-        path: tuple[PathStep, ...],
-        label: str,
-        *,
-        forms: Sequence[Form] = (),
-        later: Callable[[tuple[PathStep, ...]], bool] = never,
-    ) -> M | None:
-        """The value as a model, with its variables resolved except at the paths in `later`."""
-        value, unset = resolve_variables(raw, self.environ, later)
-        for reference in unset:
-            self.unset(reference, document, path, label, forms, Severity.ERROR)
+    def read(self, model: type[M], at: Declaration[Any], later: IsLater = never) -> M | None:
+        """The raw value as a model, with its variables resolved except at the paths in `later`."""
+        value, unset = resolve_variables(at.raw, self.environ, later)
+        for variable in unset:
+            self.note_unset_variable(variable, at, Severity.ERROR)
         if unset:
-            return self.read_with_stand_ins(model, raw, unset, document, path, label, forms=forms, later=later)
+            return self.read_with_stand_ins(model, at, unset, later)
         try:
             return model.model_validate(value)
         except ValidationError as error:
-            self.diagnostics += validation_diagnostics(model, error, value, document, path, label, forms)
+            self.diagnostics += validation_diagnostics(model, error, value, at)
             return _drop_unknown_fields(model, value, error)
 
     def read_with_stand_ins(
-        self,
-        model: type[M],
-        raw: Any,
-        unset: Sequence[UnsetVariable],
-        document: Document,
-        path: tuple[PathStep, ...],
-        label: str,
-        *,
-        forms: Sequence[Form] = (),
-        later: Callable[[tuple[PathStep, ...]], bool] = never,
+        self, model: type[M], at: Declaration[Any], unset: Sequence[UnsetVariable], later: IsLater = never
     ) -> M | None:
-        """The value as a model, with stand-ins for unset variables. Errors that a stand-in causes are dropped."""
-        for value in fill_stand_ins(raw, self.environ, unset, later) if self.stand_ins else ():
+        """The raw value as a model, with stand-ins for unset variables. Errors that a stand-in causes are dropped."""
+        for value in _fill_stand_ins(at.raw, self.environ, unset, later) if self.stand_ins else ():
             try:
                 return model.model_validate(value)
             except ValidationError as error:
-                if not is_stand_in_error(error, value, unset):
-                    self.diagnostics += validation_diagnostics(model, error, value, document, path, label, forms)
+                if not _is_stand_in_error(error, value, unset):
+                    self.diagnostics += validation_diagnostics(model, error, value, at)
                     return _drop_unknown_fields(model, value, error)
         return None
 
-    def unset(
-        self,
-        reference: UnsetVariable,
-        document: Document,
-        path: tuple[PathStep, ...],
-        label: str,
-        forms: Sequence[Form],
-        severity: Severity,
-    ) -> None:
-        steps = written_path(document, path, reference.path, forms)
-        origin = document.origin_of_text((*path, *steps), f"${{{reference.name}")
-        text = f"the environment variable `{reference.name}` is not set"
-        shown = ".".join([label, *map(str, steps)])
-        self.note(
-            "unset-variable", origin, shown, text, unset_hint(reference.name), severity=severity, name=reference.name
-        )
+    def note_unset_variable(self, variable: UnsetVariable, at: Declaration[Any], severity: Severity) -> None:
+        origin, name = self._reference_origin(at, variable.path, variable.name), variable.name
+        text = f"the environment variable `{name}` is not set"
+        shown = at.label_of(*variable.path)
+        self.note("unset-variable", origin, shown, text, unset_hint(name), severity=severity, name=name)
+
+    def note_forms(self, form: NormalizedForm, at: Declaration[Any]) -> None:
+        """Report deprecated forms, and values that are given in two forms."""
+        for used in form.used:
+            if used.deprecated:
+                origin, shown = at.document.origin(*at.path, *used.old, key=True), f"{at.label}.{'.'.join(used.old)}"
+                text, hint = "this form is deprecated", f"write it as `{used.shown}`"
+                self.note("deprecated-form", origin, shown, text, hint, severity=Severity.WARNING, field=used.old[-1])
+        for twice in form.twice:
+            others = tuple(other for other in form.used if other is not twice)
+            first = written_path(at.document, at.path, twice.new, others)
+            place = at.document.origin(*at.path, *first, key=True)
+            text = f"this is also given as `{'.'.join(map(str, first))}` in {place}"
+            origin = at.document.origin(*at.path, *twice.old, key=True)
+            self.note("given-twice", origin, f"{at.label}.{'.'.join(twice.old)}", text, "keep one of the two")
+
+    def refuse_secrets(self, at: Declaration[Any], later: IsLater = never) -> None:
+        """Refuse secrets that would be written into the manifest."""
+        for name, _, path in find_references(at.raw):
+            if is_secret(name, self.environ) and not later(path):
+                text = f"`{name}` looks like a secret, and would be written into the manifest"
+                origin = self._reference_origin(at, path, name)
+                self.note("secret-exposed", origin, at.label_of(*path), text, SECRET_HINT, name=name)
+
+    def note_inert_fields(self, section: str, at: Declaration[Any]) -> None:
+        """Report every field without effect, and the reason."""
+        for field, why in inert_fields(section, at.raw):
+            origin, text = at.origin_of(*field, key=True), f"this has no effect: {why}"
+            self.note("no-effect", origin, at.label_of(*field), text, severity=Severity.INFO, field=field[-1])
+
+    def note_duplicate_columns(self, element: Declaration[Any]) -> None:
+        seen: set[str] = set()
+        for position, column in enumerate(element.value.columns):
+            if column.name.casefold() in seen:
+                text, at = f"the column `{column.name}` is declared twice", ("columns", position)
+                self.diagnostics.append(element.diagnostic("duplicate-name", text, at=at, name=column.name))
+            seen.add(column.name.casefold())
 
     def note(
         self,
@@ -120,6 +137,10 @@ class DocumentReader:
         **params: str,
     ) -> None:
         self.diagnostics.append(Diagnostic(code, text, origin, path, hint, severity, params))
+
+    def _reference_origin(self, at: Declaration[Any], path: tuple[PathStep, ...], name: str) -> Origin:
+        """The position of `${NAME}` in the text at a path."""
+        return at.document.origin_of_text((*at.path, *at.written_steps(path)), f"${{{name}")
 
 
 def _drop_unknown_fields(model: type[M], value: Any, error: ValidationError) -> M | None:
@@ -143,3 +164,32 @@ def _drop_unknown_fields(model: type[M], value: Any, error: ValidationError) -> 
         return model.model_validate(known)
     except ValidationError:
         return None
+
+
+# Stand-ins for environment variables that are not set, so that the rest of an element is still checked. Only `validate`
+# uses them: commands that run or write refuse a variable that is not set.
+
+_NAMING: Final = frozenset(
+    {
+        "columns", "column", "consumes", "definition", "depends_on", "event_time", "from", "group", "key", "model",
+        "name", "primary_key", "produces", "ref", "source", "sql", "type", "where",
+    }
+)  # fmt: skip
+"""Fields that are names or SQL: a stand-in for one would cause a second error."""
+_NUMBER: Final = "1"
+
+
+def _fill_stand_ins(raw: Any, environ: Environ, unset: Sequence[UnsetVariable], later: IsLater) -> Iterator[Any]:
+    """The value with stand-ins: first the names of the variables, then numbers."""
+    if any(step in _NAMING for variable in unset for step in variable.path):
+        return
+    for number in (None, _NUMBER):
+        given = {variable.name: number or variable.name for variable in unset}
+        yield resolve_variables(raw, {**environ, **given}, later)[0]
+
+
+def _is_stand_in_error(error: ValidationError, value: Any, unset: Sequence[UnsetVariable]) -> bool:
+    """Whether an error is about a stand-in, or about a value that contains one."""
+    at = [variable.path for variable in unset]
+    wrong = [existing_steps(value, detail["loc"]) for detail in error.errors(include_url=False, include_input=False)]
+    return any(path[: len(steps)] == steps for steps in wrong for path in at)

@@ -1,5 +1,7 @@
 """Reads YAML and text files, and reports errors in them."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -7,7 +9,6 @@ import yaml
 
 from penstock.errors import Diagnostic, Origin
 from penstock.project.yaml.documents import TAG, Document, PathStep, TextFile
-from penstock.project.yaml.json_escapes import to_yaml
 
 MAX_VALUES: Final = 1_000_000
 MAX_DEPTH: Final = 1000
@@ -46,7 +47,7 @@ def parse_yaml(text: str, shown_as: str) -> tuple[Document | None, list[Diagnost
     except RecursionError:
         return None, [_too_deep(shown_as)]
     except yaml.MarkedYAMLError as error:
-        if (respelled := to_yaml(text)) != text:
+        if (respelled := _escape_json(text)) != text:
             return parse_yaml(respelled, shown_as)
         return None, [_syntax_error(error, shown_as, text)]
     except yaml.YAMLError as error:
@@ -66,9 +67,8 @@ def parse_yaml(text: str, shown_as: str) -> tuple[Document | None, list[Diagnost
 
 
 def _too_deep(shown_as: str) -> Diagnostic:
-    return Diagnostic(
-        "yaml-syntax", "the file is nested too deeply", Origin(shown_as), hint="nest the values less deeply"
-    )
+    text, hint = "the file is nested too deeply", "nest the values less deeply"
+    return Diagnostic("yaml-syntax", text, Origin(shown_as), hint=hint)
 
 
 def _is_too_deep(text: str) -> bool:
@@ -85,7 +85,7 @@ def _is_too_deep(text: str) -> bool:
             if depth > MAX_DEPTH:
                 return True
     except yaml.YAMLError:
-        return False  # composing says what is wrong
+        return False  # composing reports the error
     return False
 
 
@@ -101,13 +101,8 @@ class _Builder:
     def value(self, node: yaml.Node, path: tuple[PathStep, ...]) -> Any:
         self._built += 1
         if id(node) in self._open:
-            self._note(
-                "yaml-alias",
-                node,
-                path,
-                "an alias refers to a value that contains it",
-                "write the value instead of the alias",
-            )
+            text = "an alias refers to a value that contains it"
+            self._note("yaml-alias", node, path, text, "write the value instead of the alias")
             return None
         if self._built > MAX_VALUES:
             if self._built == MAX_VALUES + 1:
@@ -153,13 +148,8 @@ class _Builder:
                 self._note("yaml-boolean-key", key_node, (*path, key), text, f'write "{key}" with quotes')
                 continue
             if key_node.tag != f"{TAG}str":
-                self._note(
-                    "yaml-key-not-text",
-                    key_node,
-                    (*path, key),
-                    f"the key `{key}` is not text",
-                    "put it in quotes",
-                )
+                text = f"the key `{key}` is not text"
+                self._note("yaml-key-not-text", key_node, (*path, key), text, "put it in quotes")
             if key in mapping:
                 text = f"the key `{key}` is given here and in line {lines[key]}"
                 self._note("yaml-duplicate-key", key_node, (*path, key), text, "keep one of the two")
@@ -207,3 +197,42 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: str, text_of_file: str) -> 
     else:
         hint = "look here and just before for a missing bracket, quote or colon"
     return Diagnostic("yaml-syntax", text, origin, hint=hint)
+
+
+# JSON that YAML cannot read: surrogate pairs as escapes, and tabs as white space
+
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ESCAPE: Final = re.compile(
+    r"\\(?:u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+
+
+def _escape_json(text: str) -> str:
+    """The text in a form that YAML can read. Surrogate pairs are joined inside double quotes only. Tabs become spaces
+    outside of strings, and only if the whole text is JSON.
+    """
+    found = _QUOTED.sub(lambda quoted: _ESCAPE.sub(_join_surrogates, quoted[0]), text)
+    return _replace_tabs(found) if "\t" in found and _is_json(found) else found
+
+
+def _join_surrogates(escape: re.Match[str]) -> str:
+    if escape["high"] is None:
+        return escape[0]
+    number = 0x10000 + ((int(escape["high"], 16) - 0xD800) << 10) + (int(escape["low"], 16) - 0xDC00)
+    return f"\\U{number:08X}"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return r"\U" in text and _is_json(text.replace(r"\U", r"\u"))
+    return True
+
+
+def _replace_tabs(text: str) -> str:
+    parts, position = [], 0
+    for quoted in _QUOTED.finditer(text):
+        parts += [text[position : quoted.start()].replace("\t", " "), quoted[0]]
+        position = quoted.end()
+    return "".join([*parts, text[position:].replace("\t", " ")])
