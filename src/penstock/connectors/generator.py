@@ -244,10 +244,7 @@ def _sequence_source() -> type[DataSource]:
             firsts = range(start["rows"], end["rows"], ROWS_PER_PARTITION)
             return [
                 Numbers(
-                    first,
-                    min(first + ROWS_PER_PARTITION, end["rows"]),
-                    origin + (first - start["rows"]) * step,
-                    step,
+                    first, min(first + ROWS_PER_PARTITION, end["rows"]), origin + (first - start["rows"]) * step, step
                 )
                 for first in firsts
             ]

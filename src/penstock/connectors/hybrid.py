@@ -67,11 +67,7 @@ class TopicPhase(FrozenModel):
     """A Kafka topic."""
 
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        (
-            "validate_writer_schema_ordering",
-            "skip_schema_resolution",
-            "skip_schema_resolution_for_reader_schema_ids",
-        ),
+        ("validate_writer_schema_ordering", "skip_schema_resolution", "skip_schema_resolution_for_reader_schema_ids"),
         "every record is read by its own writer's schema, and new ones are asked for",
     )
     source_type: Literal["kafka"]

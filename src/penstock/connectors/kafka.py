@@ -42,11 +42,7 @@ class KafkaSource(OnKafka, RecordSource):
 
     type: Literal["kafka"] = "kafka"
     inert: ClassVar = dict.fromkeys(
-        (
-            "validate_writer_schema_ordering",
-            "skip_schema_resolution",
-            "skip_schema_resolution_for_reader_schema_ids",
-        ),
+        ("validate_writer_schema_ordering", "skip_schema_resolution", "skip_schema_resolution_for_reader_schema_ids"),
         "every record is read by its own writer's schema, and new ones are asked for",
     )
     topic: TopicName

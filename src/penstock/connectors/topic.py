@@ -93,12 +93,7 @@ class TopicSource(TopicFields, RecordSource):
                     spark.readStream.name(f"{request.name}_{f.name}")
                     .format(reader_name(f))
                     .schema(reader_schema(f, columns))
-                    .options(
-                        recursiveFileLookup="true",
-                        pathGlobFilter=f.glob,
-                        **STREAM_OPTIONS,
-                        **reader_options(f),
-                    )
+                    .options(recursiveFileLookup="true", pathGlobFilter=f.glob, **STREAM_OPTIONS, **reader_options(f))
                     .load(escape_glob(self.path())),
                     f,
                     columns,
@@ -152,11 +147,7 @@ class TopicSource(TopicFields, RecordSource):
         return drop_undecodable(self._union_tables(tables))
 
     def _rows(
-        self,
-        table: DataFrame,
-        form: Format,
-        columns: StructType,
-        beside: Mapping[str, SparkColumn] | None = None,
+        self, table: DataFrame, form: Format, columns: StructType, beside: Mapping[str, SparkColumn] | None = None
     ) -> DataFrame:
         rows = read_rows(table, form, columns, beside)
         return rows if self._has_records else rows.drop(ERROR)

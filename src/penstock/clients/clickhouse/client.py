@@ -129,11 +129,7 @@ class ClickHouse:
             raise self._unreachable_error(error) from None
 
     def _post(
-        self,
-        said: Mapping[str, str],
-        body: bytes,
-        headers: Mapping[str, str] = _NOTHING,
-        of_rows: Collection[int] = (),
+        self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str] = _NOTHING, of_rows: Collection[int] = ()
     ) -> bytes:
         try:
             with self._open(said, body, headers, of_rows) as answer:

@@ -22,13 +22,7 @@ from penstock.clients.clickhouse.client import ClickHouse, quote_identifier
 from penstock.clients.clickhouse.last_per_key import chunks, last_per_key
 from penstock.clients.clickhouse.rejected_rows import AT_FAULT, RejectedRows, encode_arrow, find_failing
 from penstock.clients.clickhouse.tables import DELETED, SETTINGS, ClickHouseColumn, delete_sql
-from penstock.clients.clickhouse.types import (
-    COLLECTIONS,
-    WIDE,
-    blank_text,
-    kind_of,
-    target_type,
-)
+from penstock.clients.clickhouse.types import COLLECTIONS, WIDE, blank_text, kind_of, target_type
 from penstock.clients.clickhouse.values import convert_values, literals
 from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed

@@ -10,11 +10,7 @@ from typing import Final
 
 from penstock.backoff import delay_secs
 from penstock.clients.kafka.avro import AvroSchemas
-from penstock.clients.kafka.confluent_wire import (
-    WriterSchemas,
-    has_same_fields,
-    make_nullable,
-)
+from penstock.clients.kafka.confluent_wire import WriterSchemas, has_same_fields, make_nullable
 from penstock.clients.registry.client import RegisteredSchema, Registry
 from penstock.errors import QueryFailed, ServiceError
 
