@@ -20,6 +20,7 @@ from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.row_columns import OP
 from penstock.settings import Settings
+from penstock.spark_functions import f
 from penstock.sql.types.columns import Columns
 from penstock.sql.types.int256 import Int256Type, is_decimal
 from penstock.sql.types.long_decimals import decimal_sizes
@@ -206,7 +207,6 @@ def _select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
 
 def _dead_letters(refused: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
     """Return the rows that executors report as rejected, as JSON, each with its error."""
-    from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
     from penstock.clients.clickhouse.rejected_rows import unpack_rejected

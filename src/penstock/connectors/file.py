@@ -38,6 +38,7 @@ from penstock.connectors.contract import ERROR, ORIGIN, ReadRequest, RecordSourc
 from penstock.connectors.file_fields import FileFields
 from penstock.connectors.file_layout import FileLayout, base_path, file_names, find_layout, no_files_error
 from penstock.row_columns import OP, ORDER
+from penstock.spark_functions import f
 from penstock.sql.types.columns import Column as SqlColumn
 from penstock.sql.types.columns import Columns
 
@@ -126,8 +127,6 @@ class FileSource(FileFields, RecordSource):
         files = self._present_files(spark) if parts is None else parts.get(request.name, PartRead()).files
         if not files:
             return None
-        from pyspark.sql import functions as f
-
         found = self._layout(spark, request)
         if self._has_records:
             read_whole_files(spark)
@@ -176,8 +175,6 @@ class FileSource(FileFields, RecordSource):
 
     def _rows(self, table: DataFrame, found: FileLayout, kept: Mapping[str, Column] | None = None) -> DataFrame:
         """Decode the rows of the files, with the fault of each line. A row without an operation is an insert."""
-        from pyspark.sql import functions as f
-
         rows = read_rows(table, self._form, found.columns, kept, found.keys, found.in_files)
         if OP in found.columns.names:
             rows = rows.withColumn(OP, f.coalesce(f.col(OP), f.lit("i")))

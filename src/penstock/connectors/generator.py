@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from penstock.config import FrozenModel, refuse_crossed_bounds, refuse_duplicates
 from penstock.connectors.contract import ReadRequest, Source, SourceCapabilities
+from penstock.spark_functions import f
 from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
@@ -135,8 +136,6 @@ class GeneratorSource(Source):
         return self._rows((stream if self.rows is None else stream.option("rows", self.rows)).load())
 
     def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
-        from pyspark.sql import functions as f
-
         end = 1000 if self.rows is None else self.rows
         return self._rows(spark.range(end).select(f.col("id").alias("number"), f.unix_millis(f.now()).alias("at_ms")))
 
@@ -170,8 +169,6 @@ def _sql_type(column: GeneratedColumn) -> str:
 
 def _expression(column: GeneratedColumn, seed: int, place: int) -> Expression:
     """Compute the column from the number of the row and the seed, so that a replayed batch has the same rows."""
-    from pyspark.sql import functions as f
-
     noise = f.xxhash64(f.col("number"), f.lit(seed), f.lit(place))
     fraction = f.pmod(noise, f.lit(_FRACTION_STEPS)) / f.lit(float(_FRACTION_STEPS))
     match column:

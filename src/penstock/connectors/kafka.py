@@ -19,6 +19,7 @@ from penstock.connectors.kafka_rows import KafkaRows, KnownSchemas, kafka_option
 from penstock.connectors.on_kafka import OnKafka
 from penstock.errors import ServiceError
 from penstock.row_columns import ORDER
+from penstock.spark_functions import f
 from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
@@ -152,8 +153,6 @@ class KafkaSource(OnKafka, RecordSource):
         return self._reading(request).rows(with_origin(found, ORIGIN), ORIGIN)
 
     def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
-        from pyspark.sql import functions as f
-
         reading = self._reading(request)
         rows = reading.rows(reading.table(spark))
         return rows.where(f.col(ERROR).isNull()).drop(ERROR)

@@ -19,6 +19,7 @@ from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.config import Names, Number, TextPattern, Whole
 from penstock.connectors.contract import ReadRequest, Source, SourceCapabilities
 from penstock.row_columns import ORDER
+from penstock.spark_functions import f
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -164,7 +165,5 @@ def _own_name(table: str, of: str) -> str:
 
 def _add_order(rows: DataFrame) -> DataFrame:
     """Add the order of the server's log. The rows of the snapshot have no order, and each key only once."""
-    from pyspark.sql import functions as f
-
     zero = f.lit(0).cast("bigint")
     return rows.withColumns(dict(zip(ORDER, (zero, f.lit(""), f.monotonically_increasing_id(), zero), strict=True)))

@@ -42,6 +42,7 @@ from penstock.connectors.contract import ERROR, ORIGIN, ReadRequest, RecordSourc
 from penstock.connectors.topic_fields import TopicFields
 from penstock.errors import ServiceError
 from penstock.row_columns import OP, ORDER
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Column, Columns
 
@@ -107,8 +108,6 @@ class TopicSource(TopicFields, RecordSource):
     def reread(
         self, spark: SparkSession, request: ReadRequest, parts: Mapping[str, PartRead] | None
     ) -> DataFrame | None:
-        from pyspark.sql import functions as f
-
         every = self._columns(spark, request)
         order = _order(f.monotonically_increasing_id()) if request.ordered else {}
         if self._has_records:
@@ -171,8 +170,6 @@ class TopicSource(TopicFields, RecordSource):
 
     def _file(self) -> SparkColumn:
         """Return the file of a row, as a path that begins with the name of the topic."""
-        from pyspark.sql import functions as f
-
         return f.regexp_replace(
             file_address(), f"^(file:)?/*{re.escape(str(self.path().absolute()).lstrip('/'))}", self.topic
         )
@@ -229,8 +226,6 @@ class TopicSource(TopicFields, RecordSource):
 
 def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
     """Return the columns of `ORDER`, from Spark's file metadata, and the position of a row in its file if known."""
-    from pyspark.sql import functions as f
-
     came = f.unix_micros(f.col("_metadata.file_modification_time"))
     last = f.lit(0).cast("bigint") if place is None else place
     places = (came, f.col("_metadata.file_path"), f.col("_metadata.file_block_start"), last)

@@ -21,6 +21,7 @@ from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
 from penstock.row_columns import OP
 from penstock.settings import Settings
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
@@ -128,8 +129,6 @@ class WebhookSink(Sink):
         Endpoint(self.url, {}, CONNECT_SECS, 0).check()
 
     def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
-        from pyspark.sql import functions as f
-
         from penstock.clients.http.sender import MESSAGE, RESULT, ROW
 
         sender = self._sender(ref, self.on_error if keep else self.refusal_action)
@@ -148,8 +147,6 @@ class WebhookSink(Sink):
 
     def _rows(self, batch: DataFrame) -> DataFrame:
         """Return rows as JSON, encoded by Spark, with a hash of their keys."""
-        from pyspark.sql import functions as f
-
         from penstock.clients.http.sender import KEY, ROW
 
         op = row_operation(batch).alias(OP)

@@ -19,6 +19,7 @@ from penstock.batch import BatchRef
 from penstock.clients.files import parquet
 from penstock.clients.files.formats import Format
 from penstock.errors import QueryFailed, ServiceError
+from penstock.spark_functions import f
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,7 +31,6 @@ STAGING: Final = "_staging"
 def observe_count(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
     """Return the batch, and a function for the number of its rows in the first action, without a second pass."""
     from pyspark.sql import Observation
-    from pyspark.sql import functions as f
 
     observation = Observation()
     return batch.observe(observation, f.count(f.lit(1)).alias("rows")), lambda: int(observation.get["rows"])

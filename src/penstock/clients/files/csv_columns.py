@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import QueryFailed
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 def check_flat_columns(rows: DataFrame) -> DataFrame:
     """Return the rows with columns that are always null cast to strings. QueryFailed if a column is nested."""
-    from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
     for field in rows.schema:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.clients.jvm.strict_json import checked_json, json_sorts
 from penstock.clients.warn_once import warn_once
+from penstock.spark_functions import f
 from penstock.spark_internals.frames import infer_json_schema
 from penstock.sql.parse.dialects import quote_spark_identifier
 
@@ -37,8 +38,6 @@ _WORDS: Final = {
 
 def json_schema(lines: DataFrame, options: Mapping[str, str], path: str) -> StructType:
     """Infer the columns of the objects in the column `value`. All are read; invalid ones are ignored."""
-    from pyspark.sql import functions as f
-
     line = f.col("value").cast("binary")
     odd = _odd_sorts(lines, line, path)
     sound = lines
@@ -66,8 +65,6 @@ def texts_schema(texts: DataFrame, options: Mapping[str, str]) -> StructType:
 
 def _odd_sorts(lines: DataFrame, line: Column, path: str) -> dict[str, set[str]]:
     """Return, by key, the JSON types that only a few objects have."""
-    from pyspark.sql import functions as f
-
     first = lines.limit(_LOOKED_AT).select(json_sorts(line).alias("sorts"))
     shapes = first.where("sorts IS NOT NULL").groupBy("sorts").agg(f.count("*").alias("count"))
     found = shapes.limit(_MOST_SHAPES + 1).collect()
@@ -92,7 +89,6 @@ def csv_schema(reader: DataFrameReader, root: str, found: StructType, texts: Ite
 
     `texts` are columns that must be text, in lower case.
     """
-    from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
     taken = set(texts)
@@ -123,8 +119,6 @@ def csv_schema(reader: DataFrameReader, root: str, found: StructType, texts: Ite
 
 def _candidates(text: Column) -> dict[str, Column]:
     """Return a condition for each type: whether a text is a value of it."""
-    from pyspark.sql import functions as f
-
     day = text.rlike(r"^\d{4}-\d{1,2}-\d{1,2}$")
     time = text.rlike(r"^\d{4}-\d{1,2}-\d{1,2}[ T]")
     return {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.clients.files.formats import JSON_OPTIONS, Format
 from penstock.clients.jvm.strict_json import json_fault, json_row, line_number
 from penstock.row_columns import ERROR, ORIGIN
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
@@ -79,8 +80,6 @@ def read_rows(
 
     A fault includes the file, if no column does. `in_files` has all columns of CSV files if only some are read.
     """
-    from pyspark.sql import functions as f
-
     beside = [column.alias(name) for name, column in (kept or {}).items()]
     told = ORIGIN in (kept or {})
     if form.name == "json":
@@ -92,16 +91,12 @@ def read_rows(
 
 def drop_undecodable(rows: DataFrame) -> DataFrame:
     """Drop the rows that could not be decoded."""
-    from pyspark.sql import functions as f
-
     return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
 
 
 def _decode_lines(
     table: DataFrame, columns: StructType, beside: list[Column], keys: Collection[str], *, told: bool
 ) -> DataFrame:
-    from pyspark.sql import functions as f
-
     line = f.col(TEXT).cast("binary")
     schema = _ddl([field for field in columns if field.name not in keys])
     fault = f.when(
@@ -118,15 +113,12 @@ def _decode_lines(
 
 def _add_file_name(fault: Column, *, told: bool) -> Column:
     """Append the name of the file to a fault, unless a column has it."""
-    from pyspark.sql import functions as f
-
     return fault if told else f.concat(fault, f.expr(_IN_THE_FILE))
 
 
 def _decode_records(
     table: DataFrame, columns: StructType, in_files: StructType, beside: list[Column], *, told: bool
 ) -> DataFrame:
-    from pyspark.sql import functions as f
     from pyspark.sql.types import DateType, DecimalType, StringType, TimestampType
 
     def value(field: StructField) -> Column:
@@ -163,15 +155,11 @@ def _is_nested(field: StructField) -> bool:
 
 
 def _upper_bound(kind: DataType) -> Column:
-    from pyspark.sql import functions as f
-
     return f.lit(_BEYOND).cast(kind)
 
 
 def _decimal(text: Column, kind: Any) -> Column:
     """Convert text to a decimal; null if it is not one, or would be rounded."""
-    from pyspark.sql import functions as f
-
     plain = f.replace(f.trim(text), f.lit(","))
     exact = plain.rlike(rf"^[+-]?\d*(\.\d{{0,{kind.scale}}}0*)?$")
     widest = f"DECIMAL(38, {38 - (kind.precision - kind.scale)})"
@@ -181,7 +169,6 @@ def _decimal(text: Column, kind: Any) -> Column:
 
 def _csv_mismatch(columns: StructType) -> Column:
     """Return which value of a record does not fit its column, if the record has as many values as there are columns."""
-    from pyspark.sql import functions as f
     from pyspark.sql.types import StringType
 
     texts = ", ".join(f"c{place} STRING" for place in range(len(columns)))
@@ -196,8 +183,6 @@ def _csv_mismatch(columns: StructType) -> Column:
 
 
 def _mismatch(field: StructField, text: Column) -> Column:
-    from pyspark.sql import functions as f
-
     kind = field.dataType.simpleString().upper()
     return f.concat(f.lit(f"field-mismatch: `{field.name}`: `"), f.substring(text, 1, 60), f.lit(f"` is not a {kind}"))
 
@@ -208,8 +193,6 @@ def number_lines(table: DataFrame, form: Format) -> DataFrame:
     The session must read whole files (`read_whole_files`). A CSV record of several lines counts as one, and the header
     is the first. In Parquet it is the number of the row.
     """
-    from pyspark.sql import functions as f
-
     file = f.col("_metadata.file_path")
     match form.name:
         case "json":
@@ -225,8 +208,6 @@ def number_lines(table: DataFrame, form: Format) -> DataFrame:
 
 def file_address() -> Column:
     """Return the file of a row, as a readable URI."""
-    from pyspark.sql import functions as f
-
     return f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
 
 
@@ -235,8 +216,6 @@ def row_origin(form: Format, columns: StructType, file: Column | None = None) ->
 
     The file is named by its URI, or by `file`.
     """
-    from pyspark.sql import functions as f
-
     row = (
         f.col(TEXT)
         if form.name == "json"
@@ -262,8 +241,6 @@ def decode_dead_letters(
     records: DataFrame, form: Format, columns: StructType, in_files: StructType | None = None
 ) -> DataFrame:
     """Decode the rows of dead letters: JSON objects, or CSV records as they were in their file."""
-    from pyspark.sql import functions as f
-
     schema = _ddl((in_files or columns).fields)
     read = json_row(f.col("value"), schema)
     fault = f.coalesce(json_fault(f.col("value"), schema), f.lit(_UNFIT))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.clients.int256.avro import int256_fields, readable_schema
-from penstock.clients.int256.derived import DerivedColumn
+from penstock.clients.int256.columns import DerivedColumn
 from penstock.clients.kafka.confluent_wire import (
     HEAD,
     ZERO,
@@ -20,6 +20,7 @@ from penstock.clients.kafka.confluent_wire import (
     schema_header,
 )
 from penstock.clients.kafka.decode import VALUE, DecodedValue
+from penstock.spark_functions import f
 from penstock.spark_internals.expressions import try_column
 
 
@@ -39,7 +40,6 @@ def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = 
     The value is in the column `at`. The row is the record, or one of its fields if they are named. A value that is null
     by its schema counts as no value.
     """
-    from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
     begins, body = f.substring("value", 1, HEAD), f.expr(f"substring(value, {HEAD + 1})")

@@ -13,7 +13,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.int256.avro import int256_fields, readable_schema
-from penstock.clients.int256.derived import DerivedColumn
+from penstock.clients.int256.columns import DerivedColumn
 from penstock.clients.jvm.strict_json import checked_json
 from penstock.clients.kafka.confluent_wire import (
     HEAD,
@@ -25,6 +25,7 @@ from penstock.clients.kafka.confluent_wire import (
     request_schema,
     schema_header,
 )
+from penstock.spark_functions import f
 from penstock.spark_internals.expressions import try_column
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ def decode_key(
 
     Without `schemas`, keys in Avro cannot be read. With them, a key with an unknown schema stops the query.
     """
-    from pyspark.sql import functions as f
-
     if not types:
         return DecodedKey({}, f.lit(UNREADABLE))
     known = WriterSchemas({}) if schemas is None else schemas
@@ -73,7 +72,6 @@ def decode_key(
 
 def _cast_text(text: Column, kind: DataType, made: DerivedColumn | None) -> Column:
     """Cast text to this type; null if it does not fit. Spark would ignore control characters around numbers."""
-    from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
     if made is not None:
@@ -89,8 +87,6 @@ def _cast_text(text: Column, kind: DataType, made: DerivedColumn | None) -> Colu
 
 def _texts(names: Sequence[str]) -> dict[str, Column]:
     """Return the parts of a key as text: fields of a JSON object, a JSON string, or parts separated by colons."""
-    from pyspark.sql import functions as f
-
     text = f.col("key").cast("string")
     payload = f.get_json_object(text, "$.payload")
     within = f.when(payload.startswith("{"), payload).otherwise(text)
@@ -118,7 +114,6 @@ class _Field:
 
 def _fields(names: Sequence[str], schemas: WriterSchemas) -> dict[str, list[_Field]]:
     """Return, by column, its field in keys of each schema: one of the same name, or the whole key if it is alone."""
-    from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
     found: dict[str, list[_Field]] = {name: [] for name in names}
@@ -171,8 +166,6 @@ def _avro_column(
     name: str, kind: DataType, made: DerivedColumn | None, fields: Mapping[str, Sequence[_Field]]
 ) -> Column:
     """Return a column of Avro keys, each decoded with its own schema."""
-    from pyspark.sql import functions as f
-
     column = f.lit(None)
     for field in fields[name]:
         if field.carried is None:

@@ -21,6 +21,7 @@ from penstock.connectors.redis.hashes import REPORT, WriteHashes
 from penstock.connectors.redis.server import RedisServer, Session
 from penstock.errors import PlanRefused, QueryFailed, ServiceError
 from penstock.row_columns import OP
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Columns
 
@@ -145,8 +146,6 @@ class RedisSink(Sink):
 
     def _texts(self, batch: DataFrame, names: list[str]) -> DataFrame:
         """Return operation, key and columns as text. They are renamed: Spark cannot pass every name to Python."""
-        from pyspark.sql import functions as f
-
         texts = {name: _text(f.col(quote_spark_identifier(name)), batch.schema[name].dataType) for name in names}
         parts = [texts[name] for name in self.primary_key]
         if len(parts) > 1:
@@ -174,7 +173,6 @@ def _is_json(kind: DataType) -> bool:
 
 def _text(value: Column, kind: DataType) -> Column:
     """Convert a value to text: times in UTC to the microsecond, bytes in base64, lists, maps and structs as JSON."""
-    from pyspark.sql import functions as f
     from pyspark.sql.types import (
         ArrayType,
         BinaryType,

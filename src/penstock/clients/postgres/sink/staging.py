@@ -15,8 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from penstock.batch import BatchRef
-from penstock.clients.int256.columns import int256_columns
-from penstock.clients.int256.register import register_int256
+from penstock.clients.int256.columns import int256_columns, register_int256
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.sink.copy_rows import copy_line
 from penstock.clients.postgres.tables import LOCK, QualifiedTable, columns_of, quote_identifier, quote_names
