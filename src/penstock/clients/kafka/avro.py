@@ -47,9 +47,8 @@ def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = 
 
     value, early = f.lit(None), is_not_known_yet("value", schemas.since)
     for number, writer in schemas.writers.items():
-        value = f.when(begins == f.lit(schema_header(number)), try_column(from_avro(body, writer, options))).otherwise(
-            value
-        )
+        decoded = try_column(from_avro(body, writer, options))
+        value = f.when(begins == f.lit(schema_header(number)), decoded).otherwise(value)
     value = f.when(~early, value) if schemas.since else value
     fault = (
         f.when((f.length("value") < HEAD) | (f.substring("value", 1, 1) != f.lit(ZERO)), "not-avro")

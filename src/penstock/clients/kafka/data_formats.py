@@ -27,9 +27,8 @@ def _parse_type(value: object) -> object:
             " the point. Declare it as `string`, and let its numbers stand in quotes: so every digit is kept"
         )
     if found is None:
-        raise unknown_word_error(
-            "unsupported data type '{given}' in schema; supported types: {words}", value, TYPE_NAMES
-        )
+        text = "unsupported data type '{given}' in schema; supported types: {words}"
+        raise unknown_word_error(text, value, TYPE_NAMES)
     return found
 
 

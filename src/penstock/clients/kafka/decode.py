@@ -140,21 +140,14 @@ class Shape:
     topic: str = ""
     """The topic of the records, for messages."""
 
-    @property
-    def reserved_names(self) -> frozenset[str]:
-        """The names that columns of the value cannot have."""
-        return frozenset(METADATA if self.metadata else ())
-
 
 def json_columns(records: DataFrame) -> dict[str, str]:
     """Infer the columns of JSON objects with Spark, from all valid ones."""
     from pyspark.sql.types import StructField, StructType
 
     texts = records.select(checked_json(f.col("value"), "", registry=True).alias("text")).where("text IS NOT NULL")
-    return {
-        field.name: StructType([StructField("x", field.dataType)]).toDDL().removeprefix("x ")
-        for field in texts_schema(texts, {})
-    }
+    fields = {field.name: StructType([StructField("x", field.dataType)]) for field in texts_schema(texts, {})}
+    return {name: struct.toDDL().removeprefix("x ") for name, struct in fields.items()}
 
 
 def decode_records(
@@ -166,8 +159,9 @@ def decode_records(
     fields: Any = records.select(decoded.value.alias(VALUE)).schema[0].dataType
     said = _operation() if decoded.operation is None else decoded.operation
     types = {field.name: field.dataType for field in fields}
-    if wrong_ones := invalid_names_error(types, f"topic `{shape.topic}`", RENAMING, shape.reserved_names):
-        raise wrong_ones
+    reserved = METADATA if shape.metadata else ()
+    if invalid := invalid_names_error(types, f"topic `{shape.topic}`", RENAMING, reserved):
+        raise invalid
     made = {name: how for name, how in decoded.made.items() if name in types}
     gone = f.col("value").isNull() | (f.length("value") == 0)
     if decoded.absent is not None:

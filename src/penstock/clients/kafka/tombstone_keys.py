@@ -56,16 +56,14 @@ def decode_key(
     known = WriterSchemas({}) if schemas is None else schemas
     of_registry = f.substring("key", 1, 1) == f.lit(ZERO)
     texts, fields = _texts(list(types)), _fields(list(types), known)
-    columns = {
-        name: f.when(of_registry, _avro_column(name, kind, made.get(name), fields)).otherwise(
-            _cast_text(texts[name], kind, made.get(name))
-        )
-        for name, kind in types.items()
-    }
+    columns: dict[str, Column] = {}
+    for name, kind in types.items():
+        in_text = _cast_text(texts[name], kind, made.get(name))
+        columns[name] = f.when(of_registry, _avro_column(name, kind, made.get(name), fields)).otherwise(in_text)
     fault = f.when(reduce(or_, (column.isNull() for column in columns.values())), UNREADABLE)
     if schemas is not None:
-        told = begins_with("key", [*known.writers, *known.unknown])
-        fault = f.when(of_registry & (f.length("key") > HEAD) & ~told, request_schema("key")).otherwise(fault)
+        is_known = begins_with("key", [*known.writers, *known.unknown])
+        fault = f.when(of_registry & (f.length("key") > HEAD) & ~is_known, request_schema("key")).otherwise(fault)
         fault = f.when(is_not_known_yet("key", known.since), UNREADABLE).otherwise(fault) if known.since else fault
     return DecodedKey(columns, fault)
 
