@@ -58,10 +58,8 @@ class KafkaConversation:
         """Keep the reason why a connection fails: requests only report a timeout."""
         from confluent_kafka import KafkaError
 
-        if self._connection_error is None or self._connection_error.code() in (
-            KafkaError._ALL_BROKERS_DOWN,
-            KafkaError._TRANSPORT,
-        ):
+        known = self._connection_error
+        if known is None or known.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
             self._connection_error = error
 
     def ask_with_retry(self, ask: Callable[[], Response], said: str) -> Response:

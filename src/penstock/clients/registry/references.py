@@ -46,12 +46,14 @@ def _inline_types(schema: Any, space: str, known: dict[str, Any], seen: set[str]
             seen.add(name)
             if "fields" not in schema:
                 return schema
-            types = [_inline_types(field["type"], within, known, seen) for field in schema["fields"]]
-            fields = [{**field, "type": kind} for field, kind in zip(schema["fields"], types, strict=True)]
+            fields = [{**each, "type": _inline_types(each["type"], within, known, seen)} for each in schema["fields"]]
             return {**schema, "fields": fields}
-        case {"type": kind}:
-            part = {"array": "items", "map": "values"}.get(str(kind), "type")
-            return {**schema, part: _inline_types(schema[part], space, known, seen)}
+        case {"type": "array", "items": inner}:
+            return {**schema, "items": _inline_types(inner, space, known, seen)}
+        case {"type": "map", "values": inner}:
+            return {**schema, "values": _inline_types(inner, space, known, seen)}
+        case {"type": inner}:
+            return {**schema, "type": _inline_types(inner, space, known, seen)}
         case _:
             return schema
 
