@@ -97,8 +97,6 @@ def refuse_other_input(note: str, ref: BatchRef, final: Path | str) -> None:
         text = f"{final}/{NOTE} is unreadable: it says what batch {ref.batch_id} of `{ref.query}` was made from"
         raise QueryFailed("batch-note-damaged", text, hint="`penstock doctor --repair` writes it again") from None
     if offsets != list(ref.offsets):
-        raise QueryFailed(
-            "batch-conflict",
-            f"batch {ref.batch_id} of `{ref.query}` was written before from other input ({final})",
-            hint=f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`",
-        )
+        text = f"batch {ref.batch_id} of `{ref.query}` was written before from other input ({final})"
+        hint = f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`"
+        raise QueryFailed("batch-conflict", text, hint=hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,7 +74,7 @@ class PublishedTable:
     """Whether the old row comes before every update, as a delete."""
     makes_publication: bool = True
     """Whether the publication is created if it does not exist."""
-    directory: Path | None = field(default=None)
+    directory: Path | None = None
     """Where its state is stored."""
 
     @property
@@ -129,7 +129,8 @@ def describe_table(
             text = f"`columns` leaves out {', '.join(left)}, by which rows of {table} are known"
             raise ServiceError("table-mismatch", text)
         if has_large and identity != "f":
-            raise _toast_error(table)
+            text = f"{table} has values that PostgreSQL stores apart from their rows (TOAST), and updates may lack them"
+            raise ServiceError("replication-refused", text, hint=full_identity(table))
         if with_old and identity != "f":
             text = f"`emit_update_before_row` needs the rows that updates replace, and {table} does not tell them"
             raise ServiceError("replication-refused", text, hint=full_identity(table))
@@ -145,14 +146,6 @@ def current_columns(db: Database, table: QualifiedTable) -> dict[str, tuple[int,
 
 def full_identity(table: QualifiedTable) -> str:
     return f"ALTER TABLE {table} REPLICA IDENTITY FULL"
-
-
-def _toast_error(table: QualifiedTable) -> ServiceError:
-    text = (
-        f"{table} has values that PostgreSQL keeps apart from their rows (TOAST); "
-        "updates that do not change them would come without them"
-    )
-    return ServiceError("replication-refused", text, hint=full_identity(table))
 
 
 def _check_server(db: Database, server: PostgresServer) -> None:
