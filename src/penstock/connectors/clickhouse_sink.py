@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr
@@ -14,7 +13,7 @@ from penstock.clients.clickhouse.client import quote_identifier
 from penstock.clients.clickhouse.settings_server import sink_server
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.int256.columns import int256_columns, int256_to_texts
-from penstock.config import Key, Whole
+from penstock.config import Key, OnError, Whole
 from penstock.connectors.contract import KeepRows, Sink, SinkCapabilities, WriteResult
 from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
@@ -134,9 +133,7 @@ class ClickHouseSink(Sink):
         server = self._target.server
         wide = {name: _column_type(kind) for name, kind in int256_columns(batch.schema).items()}
         batch = int256_to_texts(batch)
-        work = replace(
-            self._partition_insert(batch, ref, wide), on_refusal=self.on_error if keep else self.refusal_action
-        )
+        work = self._partition_insert(batch, ref, wide, self.on_error if keep else self.refusal_action)
         batch = _select_columns(batch, work.names)
         noting = tables.open_ledger(server, create=self.create)
         if noting and tables.is_written(server, ref):
@@ -156,7 +153,9 @@ class ClickHouseSink(Sink):
             tables.record_batch(server, ref)
         return written
 
-    def _partition_insert(self, batch: DataFrame, ref: BatchRef, wide: Mapping[str, str]) -> PartitionInsert:
+    def _partition_insert(
+        self, batch: DataFrame, ref: BatchRef, wide: Mapping[str, str], on_refusal: OnError
+    ) -> PartitionInsert:
         """Prepare the table, and return the function that executors run for each partition."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -164,6 +163,7 @@ class ClickHouseSink(Sink):
         from penstock.clients.clickhouse.tables import TableRequest, prepare_table
 
         target = self._target
+        level = target.compression_level if self.compression_level is None else self.compression_level
         schema = to_arrow_schema(batch.drop(OP).schema, timezone="UTC")
         key, version = self.primary_key, self.version_column_name
         override, change = self.schema_override, self.schema_change
@@ -179,11 +179,9 @@ class ClickHouseSink(Sink):
             append_only=self.append_only_mode,
             deduplicate=self.deduplicate,
             batch_size=self.batch_size or target.batch_size,
-            packing=Compression(
-                self.compression or target.compression,
-                target.compression_level if self.compression_level is None else self.compression_level,
-            ),
+            packing=Compression(self.compression or target.compression, level),
             token=f"{ref.query}/{ref.output}/{ref.checkpoint_id}/{ref.batch_id}",
+            on_refusal=on_refusal,
         )
 
 
@@ -214,9 +212,8 @@ def _dead_letters(refused: Sequence[tuple[bytes, str]], batch: DataFrame) -> Dat
     schema = StructType([*_number_columns(batch).schema, StructField("said", StringType())])
     packed = batch.sparkSession.createDataFrame(refused, "letters BINARY, message STRING")
     row = f.struct(*(f.col(f"c{place}").alias(name) for place, name in enumerate(batch.columns)))
-    return packed.mapInArrow(unpack_rejected, schema).select(
-        f.to_json(row, JSON_OPTIONS).alias("value"), f.col("said").alias("message")
-    )
+    value, message = f.to_json(row, JSON_OPTIONS).alias("value"), f.col("said").alias("message")
+    return packed.mapInArrow(unpack_rejected, schema).select(value, message)
 
 
 def _failure(report: Row) -> PenstockError:

@@ -90,15 +90,9 @@ class FileSource(FileFields, RecordSource):
     @property
     def capabilities(self) -> SourceCapabilities:
         bounded = isinstance(self.mode, Bounded)
-        return SourceCapabilities(
-            bounded=bounded,
-            ends_as_job=bounded,
-            has_records=self._has_records,
-            has_files=True,
-            loses_order=True,
-            poll_ms=200 if isinstance(self.mode, Bounded) else self.mode.poll_interval,
-            rename_hint=RENAMING,
-        )
+        poll_ms = 200 if isinstance(self.mode, Bounded) else self.mode.poll_interval
+        shape = {"has_records": self._has_records, "has_files": True, "loses_order": True}
+        return SourceCapabilities(bounded, bounded, poll_ms=poll_ms, rename_hint=RENAMING, **shape)
 
     @property
     def _has_records(self) -> bool:
@@ -131,9 +125,8 @@ class FileSource(FileFields, RecordSource):
         if self._has_records:
             read_whole_files(spark)
         reader = spark.read.format(reader_name(self._form)).schema(self._schema(found))
-        table = reader.options(**found.options, basePath=base_path(spark, self.path)).load(
-            list(map(address_to_path, files))
-        )
+        options = {**found.options, "basePath": base_path(spark, self.path)}
+        table = reader.options(**options).load(list(map(address_to_path, files)))
         file, came = f.col("_metadata.file_path"), f.col("_metadata.file_modification_time")
         kept = {ORIGIN: row_origin(self._form, found.in_files or found.columns)}
         if request.ordered:

@@ -143,12 +143,11 @@ class GeneratorSource(Source):
         return tuple(Column(name, _sql_type(column)) for name, column in self.columns.items())
 
     def _rows(self, numbers: DataFrame) -> DataFrame:
-        return numbers.select(
-            *(
-                _expression(column, self.seed, place).cast(_sql_type(column)).alias(name)
-                for place, (name, column) in enumerate(self.columns.items())
-            )
-        )
+        columns = [
+            _expression(column, self.seed, place).cast(_sql_type(column)).alias(name)
+            for place, (name, column) in enumerate(self.columns.items())
+        ]
+        return numbers.select(*columns)
 
 
 def _sql_type(column: GeneratedColumn) -> str:
@@ -239,12 +238,9 @@ def _sequence_source() -> type[DataSource]:
             step = (end["at_ms"] - start["at_ms"]) / count if count and self.pace else 0.0
             origin = start["at_ms"] if self.pace else end["at_ms"]
             firsts = range(start["rows"], end["rows"], ROWS_PER_PARTITION)
-            return [
-                Numbers(
-                    first, min(first + ROWS_PER_PARTITION, end["rows"]), origin + (first - start["rows"]) * step, step
-                )
-                for first in firsts
-            ]
+            lasts = (min(first + ROWS_PER_PARTITION, end["rows"]) for first in firsts)
+            times = (origin + (first - start["rows"]) * step for first in firsts)
+            return [Numbers(first, last, time, step) for first, last, time in zip(firsts, lasts, times, strict=True)]
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
             import numpy

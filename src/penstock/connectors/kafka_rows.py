@@ -81,9 +81,8 @@ class KafkaRows:
         """Return the schemas of its records, with the configured replacements of schema ids."""
         source, book = self.source, self._book
         if book is None:
-            hint = "name it in `runtime.schema_registry`"
             text = f"`{source.topic}` is Avro, and there is no schema registry"
-            raise ServiceError("schema-unknown", text, hint=hint)
+            raise ServiceError("schema-unknown", text, hint="name it in `runtime.schema_registry`")
         known = book.schemas(source.topic, source.subject, source.schema_version)
         for override in source.schema_id_overrides:
             if override.to not in known.writers:

@@ -177,29 +177,19 @@ class KafkaSink(OnKafka, StreamSink):
         if wide:
             register_int256(batch.sparkSession)
 
-        def column(name: str) -> SparkColumn:
-            kind = wide.get(name)
-            if isinstance(batch.schema[name].dataType, NullType):
-                return f.col(quote_spark_identifier(name)).cast("string").alias(name)
-            return (
-                text_column(batch, name)
-                if kind is None
-                else to_decimal_bytes(f.col(quote_spark_identifier(name)), kind).alias(name)
-            )
+        def column(name: str, kind: str | None = None) -> SparkColumn:
+            """Return a column for Avro, cast to a Spark type if one is given."""
+            value = f.col(quote_spark_identifier(name))
+            if name in wide:
+                return to_decimal_bytes(value, wide[name]).alias(name)
+            if kind is None and isinstance(batch.schema[name].dataType, NullType):
+                kind = "string"
+            return text_column(batch, name) if kind is None else value.cast(kind).alias(name)
 
         if self.schema_ is not None:
-            known = columns_of(self.schema_, "avro") or ()
-            whole = f.struct(
-                *(
-                    column(c.name)
-                    if c.name in wide
-                    else f.col(quote_spark_identifier(c.name)).cast(str(c.type)).alias(c.name)
-                    for c in known
-                )
-            )
-            return f.concat(
-                f.lit(schema_header(self._book.register(self._subject, self.schema_))), to_avro(whole, self.schema_)
-            )
+            whole = f.struct(*(column(c.name, str(c.type)) for c in columns_of(self.schema_, "avro") or ()))
+            number = self._book.register(self._subject, self.schema_)
+            return f.concat(f.lit(schema_header(number)), to_avro(whole, self.schema_))
         whole = f.struct(*(column(name) for name in batch.columns if name != OP))
         fields: Any = batch.select(whole.alias("row")).schema[0].dataType
         columns = [Column(field.name, wide.get(field.name) or field.dataType.simpleString()) for field in fields]

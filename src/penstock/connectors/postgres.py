@@ -69,14 +69,8 @@ class PostgresSink(TableSink):
 
     @property
     def _writer(self) -> TableWriter:
-        return TableWriter(
-            self._server,
-            QualifiedTable(self.schema_, self.table),
-            self.primary_key,
-            self.on_conflict,
-            self.update_where,
-            self.schema_change,
-        )
+        table, change = QualifiedTable(self.schema_, self.table), self.schema_change
+        return TableWriter(self._server, table, self.primary_key, self.on_conflict, self.update_where, change)
 
 
 class PostgresTable(PostgresAddress, Source):
@@ -114,6 +108,9 @@ _ADDRESS: Final = re.compile(
 )
 
 
+_CONVERTERS: Final = ("key_converter", "value_converter", "schemas_enable")
+
+
 class JdbcSink(Sink):
     """Writes a PostgreSQL table with the settings of Kafka Connect's JDBC sink, without Kafka Connect.
 
@@ -125,16 +122,7 @@ class JdbcSink(Sink):
     located_by = ("table.name.format",)
     own_labels: ClassVar = frozenset({"table"})
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        (
-            "batch_size",
-            "max_retries",
-            "retry_backoff_ms",
-            "key_converter",
-            "value_converter",
-            "schemas_enable",
-            "tasks_max",
-        ),
-        "it belongs to Kafka Connect",
+        ("batch_size", "max_retries", "retry_backoff_ms", *_CONVERTERS, "tasks_max"), "it belongs to Kafka Connect"
     )
 
     url: str = Field(alias="connection.url")
@@ -244,10 +232,6 @@ class JdbcSink(Sink):
             hint = "name its columns in `pk.fields`, or give the model a `key`"
             raise PlanRefused("not-runnable-here", "`insert.mode: upsert` needs a key, and there is none", hint=hint)
         schema, _, table = (self.table or self.from_.rpartition(".")[2]).rpartition(".")
-        return TableWriter(
-            server,
-            QualifiedTable(schema or more.get("currentSchema", "public"), table),
-            key,
-            schema_change="evolve" if self.auto_evolve else "fail",
-            create=self.auto_create,
-        )
+        name = QualifiedTable(schema or more.get("currentSchema", "public"), table)
+        change: Literal["evolve", "fail"] = "evolve" if self.auto_evolve else "fail"
+        return TableWriter(server, name, key, schema_change=change, create=self.auto_create)

@@ -119,10 +119,6 @@ class PostgresAggregateSink(TableSink):
         if not self.primary_key:
             raise PlanRefused("missing-field", _KEY_MESSAGE, hint="add `primary_key: …`")
         groups = tuple(Group(name, said.from_ or name, said.type) for name, said in self.group_by.items())
-        return TableWriter(
-            self._server,
-            QualifiedTable(self.schema_, self.landing_table),
-            self.primary_key,
-            schema_change=self.schema_change,
-            aggregation=Aggregation(QualifiedTable(self.schema_, self.agg_table), groups, self._figures),
-        )
+        aggregation = Aggregation(QualifiedTable(self.schema_, self.agg_table), groups, self._figures)
+        rows, change = QualifiedTable(self.schema_, self.landing_table), self.schema_change
+        return TableWriter(self._server, rows, self.primary_key, schema_change=change, aggregation=aggregation)

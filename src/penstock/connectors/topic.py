@@ -86,24 +86,19 @@ class TopicSource(TopicFields, RecordSource):
 
     def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         """Return the stream, in the order in which files arrived, and of rows in a file."""
-        self._make_directory()
+        try:
+            self.path().mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ServiceError("not-writable", f"cannot create {self.path()}: {error.strerror}") from error
         found, order = self._columns(spark, request), _order() if request.ordered else None
-        return self._union_tables(
-            [
-                self._rows(
-                    spark.readStream.name(f"{request.name}_{f.name}")
-                    .format(reader_name(f))
-                    .schema(reader_schema(f, columns))
-                    .options(recursiveFileLookup="true", pathGlobFilter=f.glob, **STREAM_OPTIONS, **reader_options(f))
-                    .load(escape_glob(self.path())),
-                    f,
-                    columns,
-                    order,
-                )
-                for f in self._formats()
-                for columns in [self._columns_in(f, found)]
-            ]
-        )
+        tables = []
+        for form in self._formats():
+            columns = self._columns_in(form, found)
+            reader = spark.readStream.name(f"{request.name}_{form.name}").format(reader_name(form))
+            options = {"recursiveFileLookup": "true", "pathGlobFilter": form.glob, **STREAM_OPTIONS}
+            reader = reader.schema(reader_schema(form, columns)).options(**options, **reader_options(form))
+            tables.append(self._rows(reader.load(escape_glob(self.path())), form, columns, order))
+        return self._union_tables(tables)
 
     def reread(
         self, spark: SparkSession, request: ReadRequest, parts: Mapping[str, PartRead] | None
@@ -137,9 +132,9 @@ class TopicSource(TopicFields, RecordSource):
     def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         found = self._columns(spark, request)
         tables = [
-            self._rows(_table(spark, self.path(), f, reader_schema(f, columns)), f, columns)
-            for f in self._present_formats()
-            for columns in [self._columns_in(f, found)]
+            self._rows(_table(spark, self.path(), form, reader_schema(form, columns)), form, columns)
+            for form in self._present_formats()
+            for columns in [self._columns_in(form, found)]
         ]
         if not tables:
             return spark.createDataFrame([], found)
@@ -170,9 +165,8 @@ class TopicSource(TopicFields, RecordSource):
 
     def _file(self) -> SparkColumn:
         """Return the file of a row, as a path that begins with the name of the topic."""
-        return f.regexp_replace(
-            file_address(), f"^(file:)?/*{re.escape(str(self.path().absolute()).lstrip('/'))}", self.topic
-        )
+        directory = re.escape(str(self.path().absolute()).lstrip("/"))
+        return f.regexp_replace(file_address(), f"^(file:)?/*{directory}", self.topic)
 
     def _columns(self, spark: SparkSession, request: ReadRequest) -> StructType:
         from pyspark.sql.types import StructType
@@ -186,10 +180,9 @@ class TopicSource(TopicFields, RecordSource):
             return declared
         for form in self._present_formats():
             return self._infer_columns(spark, form)
+        text = f"the topic `{self.topic}` has no columns declared and no files to find them in"
         raise ServiceError(
-            "schema-unknown",
-            f"the topic `{self.topic}` has no columns declared and no files to find them in",
-            hint=f"declare `columns` on its source, or put a file into {self.path()}",
+            "schema-unknown", text, hint=f"declare `columns` on its source, or put a file into {self.path()}"
         )
 
     def _columns_in(self, form: Format, columns: StructType) -> StructType:
@@ -215,13 +208,7 @@ class TopicSource(TopicFields, RecordSource):
         return [FORMATS[name] for name in self.formats]
 
     def _present_formats(self) -> list[Format]:
-        return [f for f in self._formats() if next(files_under(self.path(), f), None)]
-
-    def _make_directory(self) -> None:
-        try:
-            self.path().mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ServiceError("not-writable", f"cannot make {self.path()}: {error.strerror}") from error
+        return [form for form in self._formats() if next(files_under(self.path(), form), None)]
 
 
 def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
@@ -233,7 +220,6 @@ def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
 
 
 def _table(spark: SparkSession, path: Path, form: Format, schema: StructType | None) -> DataFrame:
-    reader = spark.read.format(reader_name(form)).options(
-        recursiveFileLookup="true", pathGlobFilter=form.glob, mergeSchema="true", **reader_options(form)
-    )
+    options = {"recursiveFileLookup": "true", "pathGlobFilter": form.glob, "mergeSchema": "true"}
+    reader = spark.read.format(reader_name(form)).options(**options, **reader_options(form))
     return (reader.schema(schema) if schema is not None else reader).load(escape_glob(path))

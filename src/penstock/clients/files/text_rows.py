@@ -17,7 +17,7 @@ from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructField, StructType
+    from pyspark.sql.types import StructField, StructType
 
 TEXT_FORMATS: Final = frozenset({"json", "csv"})
 LINE: Final = "_unreadable_line"
@@ -36,7 +36,8 @@ _IN_THE_FILE: Final = (
 """Expressions are passed to Spark as text where possible: each call to the JVM costs time at every start."""
 _UNFIT: Final = "field-mismatch: a field does not fit the type of its column"
 _UNLIKE: Final = "not-csv: its line does not have the columns of the file"
-_FIRST, _BEYOND = "0001-01-01", "+10000-01-01"
+_CALENDAR: Final = ("0001-01-01", "+10000-01-01")
+"""The first day that a column can have, and the one after the last."""
 
 
 def reader_name(form: Format) -> str:
@@ -81,11 +82,11 @@ def read_rows(
     A fault includes the file, if no column does. `in_files` has all columns of CSV files if only some are read.
     """
     beside = [column.alias(name) for name, column in (kept or {}).items()]
-    told = ORIGIN in (kept or {})
+    has_file = ORIGIN in (kept or {})
     if form.name == "json":
-        return _decode_lines(table, columns, beside, keys, told=told)
+        return _decode_lines(table, columns, beside, keys, has_file=has_file)
     if form.name == "csv":
-        return _decode_records(table, columns, in_files or columns, beside, told=told)
+        return _decode_records(table, columns, in_files or columns, beside, has_file=has_file)
     return table.select(*map(quote_spark_identifier, columns.names), f.lit(None).cast("string").alias(ERROR), *beside)
 
 
@@ -95,29 +96,26 @@ def drop_undecodable(rows: DataFrame) -> DataFrame:
 
 
 def _decode_lines(
-    table: DataFrame, columns: StructType, beside: list[Column], keys: Collection[str], *, told: bool
+    table: DataFrame, columns: StructType, beside: list[Column], keys: Collection[str], *, has_file: bool
 ) -> DataFrame:
     line = f.col(TEXT).cast("binary")
     schema = _ddl([field for field in columns if field.name not in keys])
-    fault = f.when(
-        f.col(_DECODED).isNull(), _add_file_name(f.coalesce(json_fault(line, schema), f.lit(_UNFIT)), told=told)
-    )
-    values = [
-        quote_spark_identifier(name) if name in keys else f"{_DECODED}.{quote_spark_identifier(name)}"
-        for name in columns.names
-    ]
+    reason = f.coalesce(json_fault(line, schema), f.lit(_UNFIT))
+    fault = f.when(f.col(_DECODED).isNull(), _add_file_name(reason, has_file=has_file))
+    prefixes = {name: "" if name in keys else f"{_DECODED}." for name in columns.names}
+    values = [f"{prefix}{quote_spark_identifier(name)}" for name, prefix in prefixes.items()]
     lines = table.where(_WITH_TEXT).withColumn(_DECODED, json_row(line, schema))
     every = [f"{_DECODED}.*"] if values and not keys else values
     return lines.select(*every, fault.alias(ERROR), *beside)
 
 
-def _add_file_name(fault: Column, *, told: bool) -> Column:
+def _add_file_name(fault: Column, *, has_file: bool) -> Column:
     """Append the name of the file to a fault, unless a column has it."""
-    return fault if told else f.concat(fault, f.expr(_IN_THE_FILE))
+    return fault if has_file else f.concat(fault, f.expr(_IN_THE_FILE))
 
 
 def _decode_records(
-    table: DataFrame, columns: StructType, in_files: StructType, beside: list[Column], *, told: bool
+    table: DataFrame, columns: StructType, in_files: StructType, beside: list[Column], *, has_file: bool
 ) -> DataFrame:
     from pyspark.sql.types import DateType, DecimalType, StringType, TimestampType
 
@@ -126,11 +124,8 @@ def _decode_records(
         return _decimal(column, field.dataType) if isinstance(field.dataType, DecimalType) else column
 
     # Spark parses only values that are used, so all of them are used here; the condition always holds.
-    asked = (
-        f.hash(f.lit(0), *(quote_spark_identifier(field.name) for field in columns if not _is_nested(field)))
-        >= _SMALLEST
-    )
-    wrong = f.col(LINE).isNotNull() & asked
+    used = [quote_spark_identifier(field.name) for field in columns if not _is_nested(field)]
+    wrong = f.col(LINE).isNotNull() & (f.hash(f.lit(0), *used) >= _SMALLEST)
     fault = f.when(wrong, f.coalesce(_csv_mismatch(in_files), f.lit(_UNLIKE)))
     for field in columns:
         column = f.col(quote_spark_identifier(field.name))
@@ -141,9 +136,10 @@ def _decode_records(
                 rounded = column.isNotNull() & _decimal(column, kind).isNull()
                 fault = fault.when(rounded, _mismatch(field, column))
             case TimestampType() | DateType():
-                outside = (column < f.lit(_FIRST).cast(field.dataType)) | (column >= _upper_bound(field.dataType))
+                first, end = (f.lit(day).cast(field.dataType) for day in _CALENDAR)
+                outside = (column < first) | (column >= end)
                 fault = fault.when(outside, _mismatch(field, column.cast("string")))
-    marked = f.when(fault.isNotNull(), _add_file_name(fault, told=told)).alias(ERROR)
+    marked = f.when(fault.isNotNull(), _add_file_name(fault, has_file=has_file)).alias(ERROR)
     return table.select(*(value(field).alias(field.name) for field in columns), marked, *beside)
 
 
@@ -152,10 +148,6 @@ def _is_nested(field: StructField) -> bool:
     from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
     return isinstance(field.dataType, ArrayType | MapType | StructType | VariantType)
-
-
-def _upper_bound(kind: DataType) -> Column:
-    return f.lit(_BEYOND).cast(kind)
 
 
 def _decimal(text: Column, kind: Any) -> Column:
@@ -216,11 +208,8 @@ def row_origin(form: Format, columns: StructType, file: Column | None = None) ->
 
     The file is named by its URI, or by `file`.
     """
-    row = (
-        f.col(TEXT)
-        if form.name == "json"
-        else f.to_json(f.struct(*map(quote_spark_identifier, columns.names)), JSON_OPTIONS)
-    )
+    whole = f.struct(*map(quote_spark_identifier, columns.names))
+    row = f.col(TEXT) if form.name == "json" else f.to_json(whole, JSON_OPTIONS)
     return f.struct(
         (file_address() if file is None else file).alias("topic"),
         f.lit(None).cast("int").alias("partition"),

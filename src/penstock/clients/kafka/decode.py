@@ -145,7 +145,7 @@ def json_columns(records: DataFrame) -> dict[str, str]:
     """Infer the columns of JSON objects with Spark, from all valid ones."""
     from pyspark.sql.types import StructField, StructType
 
-    texts = records.select(checked_json(f.col("value"), "", registry=True).alias("text")).where("text IS NOT NULL")
+    texts = records.select(checked_json(f.col("value"), registry=True).alias("text")).where("text IS NOT NULL")
     fields = {field.name: StructType([StructField("x", field.dataType)]) for field in texts_schema(texts, {})}
     return {name: struct.toDDL().removeprefix("x ") for name, struct in fields.items()}
 

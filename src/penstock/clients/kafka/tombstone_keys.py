@@ -97,7 +97,7 @@ def _texts(names: Sequence[str]) -> dict[str, Column]:
         in_quotes = text.startswith('"') & text.endswith('"') & (f.length(text) > 1)
         fields = {name: f.coalesce(fields[name], alone)}
         plain = {name: f.coalesce(f.when(in_quotes, f.get_json_object(text, "$")), text)}
-    is_object, is_one = text.startswith("{"), checked_json(f.col("key"), "").isNotNull()
+    is_object, is_one = text.startswith("{"), checked_json(f.col("key")).isNotNull()
     return {name: f.when(is_object, f.when(is_one, fields[name])).otherwise(plain[name]) for name in names}
 
 

@@ -38,9 +38,7 @@ def duplicate_names_error(names: Iterable[str], whose: str, hint: str) -> Servic
         case one, other if one == other:
             return ServiceError("column-names", f"{whose} cannot have two columns `{one}`", hint=hint)
         case one, other:
-            text = (
-                f"{whose} cannot have the columns `{one}` and `{other}`: SQL takes names for one if only case differs"
-            )
+            text = f"{whose} cannot have the columns `{one}` and `{other}`: names in SQL are not case-sensitive"
             return ServiceError("column-names", text, hint=hint)
 
 

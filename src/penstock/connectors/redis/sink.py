@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
@@ -124,16 +124,9 @@ class RedisSink(Sink):
         if before.partition(" ")[0] == str(ref.batch_id):
             raise QueryFailed("batch-conflict", f"batch {ref.batch_id} of `{ref.query}` was written from other input")
         on_refusal = self.on_error if keep else self.refusal_action
-        names = [name for name in batch.columns if name != OP]
-        write = WriteHashes(
-            self._server,
-            self.key_prefix,
-            tuple(names),
-            tuple(_is_json(batch.schema[name].dataType) for name in names),
-            self.ttl_secs,
-            self.batch_size,
-            on_refusal,
-        )
+        names = tuple(name for name in batch.columns if name != OP)
+        kinds = tuple(_is_json(batch.schema[name].dataType) for name in names)
+        write = WriteHashes(self._server, self.key_prefix, names, kinds, self.ttl_secs, self.batch_size, on_refusal)
         reports = self._texts(batch, names).mapInArrow(write, REPORT).collect()
         for failure in (report["failure"] for report in reports if report["failure"] is not None):
             raise ServiceError.received(failure) or QueryFailed("rows-refused", failure)
@@ -144,7 +137,7 @@ class RedisSink(Sink):
             client.set(ledger, entry, ex=_LEDGER_SECS)
         return WriteResult(sum(r["rows"] or 0 for r in reports), sum(r["refused"] or 0 for r in reports))
 
-    def _texts(self, batch: DataFrame, names: list[str]) -> DataFrame:
+    def _texts(self, batch: DataFrame, names: Sequence[str]) -> DataFrame:
         """Return operation, key and columns as text. They are renamed: Spark cannot pass every name to Python."""
         texts = {name: _text(f.col(quote_spark_identifier(name)), batch.schema[name].dataType) for name in names}
         parts = [texts[name] for name in self.primary_key]
