@@ -26,7 +26,7 @@ def test_names_are_alike_if_only_case_tells_them_apart() -> None:
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["id", "ID"], "the topic cannot have the columns `id` and `ID`: SQL takes names for one if only case differs"),
+        (["id", "ID"], "the topic cannot have the columns `id` and `ID`: names in SQL are not case-sensitive"),
         (["id", "id"], "the topic cannot have two columns `id`"),
         (
             ["id", "_ERROR"],

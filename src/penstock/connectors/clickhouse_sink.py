@@ -112,9 +112,10 @@ class ClickHouseSink(Sink):
     def check_rows(self, columns: Columns | None) -> None:
         from penstock.clients.clickhouse.tables import check_columns
 
-        names = None if columns is None else [column.name for column in columns if column.name != OP]
         needed = [*self.primary_key, *filter(None, [self.version_column_name])]
-        check_columns(self._target.server, self.table, names, needed, self.schema_change, create=self.create)
+        if self.schema_change == "fail":
+            needed += [column.name for column in columns or () if column.name != OP]
+        check_columns(self._target.server, self.table, needed, create=self.create)
 
     @classmethod
     def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:

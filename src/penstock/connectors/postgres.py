@@ -108,9 +108,6 @@ _ADDRESS: Final = re.compile(
 )
 
 
-_CONVERTERS: Final = ("key_converter", "value_converter", "schemas_enable")
-
-
 class JdbcSink(Sink):
     """Writes a PostgreSQL table with the settings of Kafka Connect's JDBC sink, without Kafka Connect.
 
@@ -121,9 +118,10 @@ class JdbcSink(Sink):
     delivery = PostgresSink.delivery
     located_by = ("table.name.format",)
     own_labels: ClassVar = frozenset({"table"})
-    inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("batch_size", "max_retries", "retry_backoff_ms", *_CONVERTERS, "tasks_max"), "it belongs to Kafka Connect"
-    )
+    inert: ClassVar[Mapping[str, str]] = dict.fromkeys((
+        "batch_size", "max_retries", "retry_backoff_ms", "key_converter", "value_converter", "schemas_enable",
+        "tasks_max",
+    ), "it belongs to Kafka Connect")  # fmt: skip
 
     url: str = Field(alias="connection.url")
     """`jdbc:postgresql://host:port/database`."""
@@ -216,15 +214,11 @@ class JdbcSink(Sink):
         found = _ADDRESS.fullmatch(self.url)
         assert found is not None
         more = dict(parse_qsl(found["more"] or ""))
-        server = PostgresServer(
-            found["host"],
-            int(found["port"] or 5432),
-            self.user,
-            self.password.get_secret_value(),
-            found["database"],
-            more.get("sslmode", "prefer"),
-            more.get("sslrootcert"),
+        address, tls = (
+            (found["host"], int(found["port"] or 5432)),
+            (more.get("sslmode", "prefer"), more.get("sslrootcert")),
         )
+        server = PostgresServer(*address, self.user, self.password.get_secret_value(), found["database"], *tls)
         if (wait := more.get("connectTimeout", "0")).isdecimal() and int(wait):
             server = replace(server, patience_seconds=int(wait))
         key = self.capabilities.replace_key

@@ -80,21 +80,12 @@ def prepare_table(server: ClickHouse, wanted: TableRequest, *, create: bool) -> 
     return PreparedTable(columns, frozenset(field.name for field in kept))
 
 
-def check_columns(
-    server: ClickHouse,
-    table: str,
-    names: Sequence[str] | None,
-    needed: Sequence[str],
-    schema_change: SchemaChange,
-    *,
-    create: bool,
-) -> None:
-    """Refuse a table that lacks needed columns and may not be changed. Types are not compared."""
+def check_columns(server: ClickHouse, table: str, needed: Iterable[str], *, create: bool) -> None:
+    """Refuse a table that lacks needed columns. Types are not compared."""
     columns = _columns(server, table)
     if not columns and not create:
         raise _missing_table_error(server, table)
-    asked = needed if schema_change != "fail" else [*needed, *(names or ())]
-    if columns and (missing := [column for column in dict.fromkeys(asked) if column not in columns]):
+    if columns and (missing := [column for column in dict.fromkeys(needed) if column not in columns]):
         hint = "add it to the table, or leave it out of the rows"
         raise ServiceError("table-mismatch", f"table `{table}` has no column {_quote_names(missing)}", hint=hint)
 

@@ -11,8 +11,8 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,7 +52,9 @@ def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
     known = home / "sets" / f"{_digest(packages)}.json"
     if (files := _read_cached(known)) is not None:
         return files
-    with _hold_lock(home):
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two Ivys on one empty cache find nothing
         if (files := _read_cached(known)) is not None:
             return files
         target = home / "files" / known.stem
@@ -63,15 +65,6 @@ def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
         staged.write_text(json.dumps([str(path.relative_to(home)) for path in files]), encoding="utf-8")
         staged.replace(known)
         return files
-
-
-@contextmanager
-def _hold_lock(home: Path) -> Iterator[None]:
-    """Hold a lock against other processes: two Ivys on one empty cache find nothing."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def is_fetched(packages: Sequence[Package], cache: Path | None = None) -> bool:

@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.clients.int256.avro import int256_fields, readable_schema
 from penstock.clients.int256.columns import DerivedColumn
 from penstock.clients.jvm.strict_json import checked_json
-from penstock.clients.kafka.confluent_wire import (
-    HEAD,
-    ZERO,
-    WriterSchemas,
-    begins_with,
-    is_not_known_yet,
-    non_null_schema,
-    request_schema,
-    schema_header,
-)
+from penstock.clients.kafka import confluent_wire as wire
 from penstock.spark_functions import f
 from penstock.spark_internals.expressions import try_column
 
@@ -45,7 +36,7 @@ class DecodedKey:
 
 
 def decode_key(
-    types: Mapping[str, DataType], made: Mapping[str, DerivedColumn], schemas: WriterSchemas | None
+    types: Mapping[str, DataType], made: Mapping[str, DerivedColumn], schemas: wire.WriterSchemas | None
 ) -> DecodedKey:
     """Decode a key into columns, whose types are given in the key's order. A key that lacks one of them is a fault.
 
@@ -53,8 +44,8 @@ def decode_key(
     """
     if not types:
         return DecodedKey({}, f.lit(UNREADABLE))
-    known = WriterSchemas({}) if schemas is None else schemas
-    of_registry = f.substring("key", 1, 1) == f.lit(ZERO)
+    known = wire.WriterSchemas({}) if schemas is None else schemas
+    of_registry = f.substring("key", 1, 1) == f.lit(wire.ZERO)
     texts, fields = _texts(list(types)), _fields(list(types), known)
     columns: dict[str, Column] = {}
     for name, kind in types.items():
@@ -62,9 +53,10 @@ def decode_key(
         columns[name] = f.when(of_registry, _avro_column(name, kind, made.get(name), fields)).otherwise(in_text)
     fault = f.when(reduce(or_, (column.isNull() for column in columns.values())), UNREADABLE)
     if schemas is not None:
-        is_known = begins_with("key", [*known.writers, *known.unknown])
-        fault = f.when(of_registry & (f.length("key") > HEAD) & ~is_known, request_schema("key")).otherwise(fault)
-        fault = f.when(is_not_known_yet("key", known.since), UNREADABLE).otherwise(fault) if known.since else fault
+        is_known = wire.begins_with("key", [*known.writers, *known.unknown])
+        is_unknown = of_registry & (f.length("key") > wire.HEAD) & ~is_known
+        fault = f.when(is_unknown, wire.request_schema("key")).otherwise(fault)
+        fault = f.when(wire.is_not_known_yet("key", known.since), UNREADABLE).otherwise(fault) if known.since else fault
     return DecodedKey(columns, fault)
 
 
@@ -110,15 +102,15 @@ class _Field:
     carried: DerivedColumn | None
 
 
-def _fields(names: Sequence[str], schemas: WriterSchemas) -> dict[str, list[_Field]]:
+def _fields(names: Sequence[str], schemas: wire.WriterSchemas) -> dict[str, list[_Field]]:
     """Return, by column, its field in keys of each schema: one of the same name, or the whole key if it is alone."""
     from pyspark.sql.avro.functions import from_avro
 
     found: dict[str, list[_Field]] = {name: [] for name in names}
-    body = f.expr(f"substring(key, {HEAD + 1})")
+    body = f.expr(f"substring(key, {wire.HEAD + 1})")
     for number, writer in schemas.writers.items():
-        begins = f.substring("key", 1, HEAD) == f.lit(schema_header(number))
-        root = json.loads(non_null_schema(writer))
+        begins = f.substring("key", 1, wire.HEAD) == f.lit(wire.schema_header(number))
+        root = json.loads(wire.non_null_schema(writer))
         wanted = _select_key_schema(root, names)
         if wanted is None:
             continue

@@ -166,23 +166,15 @@ def _is_json(kind: DataType) -> bool:
 
 def _text(value: Column, kind: DataType) -> Column:
     """Convert a value to text: times in UTC to the microsecond, bytes in base64, lists, maps and structs as JSON."""
-    from pyspark.sql.types import (
-        ArrayType,
-        BinaryType,
-        MapType,
-        StructType,
-        TimestampNTZType,
-        TimestampType,
-        VariantType,
-    )
+    from pyspark.sql import types as t
 
     match kind:
-        case BinaryType():
+        case t.BinaryType():
             return f.base64(value)
-        case TimestampType() | TimestampNTZType():
+        case t.TimestampType() | t.TimestampNTZType():
             whole = f.to_json(f.struct(value.alias("v")), JSON_OPTIONS)  # {"v":"…"}
             return f.when(value.isNotNull(), f.substring(whole, f.lit(7), f.length(whole) - 8))
-        case ArrayType() | MapType() | StructType() | VariantType():
+        case t.ArrayType() | t.MapType() | t.StructType() | t.VariantType():
             return f.to_json(value, JSON_OPTIONS)
         case _:
             return value.cast("string")

@@ -34,16 +34,11 @@ public final class RowOperators {
 
     /** Ranks integer types by width; 0 for other types. */
     static int width(DataType type) {
-        if (type instanceof ByteType) {
-            return 1;
-        }
-        if (type instanceof ShortType) {
-            return 2;
-        }
-        if (type instanceof IntegerType) {
-            return 3;
-        }
-        return type instanceof LongType ? 4 : 0;
+        return type instanceof ByteType ? 1
+            : type instanceof ShortType ? 2
+            : type instanceof IntegerType ? 3
+            : type instanceof LongType ? 4
+            : 0;
     }
 
     /** Divides integers without remainder, into the wider of the two types. */
