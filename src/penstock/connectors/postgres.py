@@ -214,11 +214,9 @@ class JdbcSink(Sink):
         found = _ADDRESS.fullmatch(self.url)
         assert found is not None
         more = dict(parse_qsl(found["more"] or ""))
-        address, tls = (
-            (found["host"], int(found["port"] or 5432)),
-            (more.get("sslmode", "prefer"), more.get("sslrootcert")),
-        )
-        server = PostgresServer(*address, self.user, self.password.get_secret_value(), found["database"], *tls)
+        host, port, mode = found["host"], int(found["port"] or 5432), more.get("sslmode", "prefer")
+        login = (self.user, self.password.get_secret_value())
+        server = PostgresServer(host, port, *login, found["database"], mode, more.get("sslrootcert"))
         if (wait := more.get("connectTimeout", "0")).isdecimal() and int(wait):
             server = replace(server, patience_seconds=int(wait))
         key = self.capabilities.replace_key

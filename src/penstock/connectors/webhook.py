@@ -34,7 +34,7 @@ _SECRET: Final = TextPattern(
     "[A-Za-z0-9]+(_[A-Za-z0-9]+)*",
     "the name of a secret has letters (a to z, in either case) and digits, and single `_` between them",
 )
-_LONGEST_SHOWN: Final = 8
+_SHORTEST_SECRET: Final = 8
 """The minimum length of a header's value that may be a secret, and is masked in messages."""
 _OURS: Final = frozenset({"content-length", "transfer-encoding", "connection", "idempotency-key"})
 
@@ -177,7 +177,7 @@ class WebhookSink(Sink):
         said = {name.lower() for name in (*self.headers, *secret)}
         kept = {name: value for name, value in headers.items() if name.lower() not in said}
         timeout_ms = self.timeout or self._settings.external_http_handler.operator_timeout_sec * 1000
-        masked = (*secret.values(), *(value for value in self.headers.values() if len(value) >= _LONGEST_SHOWN))
+        masked = (*secret.values(), *(value for value in self.headers.values() if len(value) >= _SHORTEST_SECRET))
         sent = {**kept, **self.headers, **secret}
         return Endpoint(self.url, sent, timeout_ms / 1000, self.retry_for / 1000, masked)
 
