@@ -464,7 +464,7 @@ COMPUTED = "TABLE orders (id int PRIMARY KEY, n int GENERATED ALWAYS AS (id) STO
         ("TABLE orders (id int) PARTITION BY RANGE (id)", {}, "table-mismatch", "partitioned", "partitions"),
         (KEYED, {"columns": "id, amuont"}, "table-mismatch", "no column `amuont`", "there are"),
         (KEYED, {"columns": "n"}, "table-mismatch", "leaves out id", None),
-        (KEYED, {"primary_key": "n"}, "replication-refused", "tell no more than id", "FULL"),
+        (KEYED, {"primary_key": "n"}, "replication-refused", "have only id", "FULL"),
         (COMPUTED, {"columns": "id, n"}, "table-mismatch", "is computed", "transform"),
         ("TABLE orders (id int PRIMARY KEY, _gs_op text)", {}, "table-mismatch", "`_gs_op` of its own", "columns"),
     ],
@@ -483,7 +483,7 @@ def test_a_table_that_cannot_be_followed(
     ("publication", "said", "hint"),
     [
         ("FOR TABLE other", "does not have the table", 'ALTER PUBLICATION "ours" ADD TABLE "public"."orders"'),
-        ("FOR TABLE orders WITH (publish = 'insert')", "not tell of every kind of change", "SET (publish ="),
+        ("FOR TABLE orders WITH (publish = 'insert')", "not publish every kind of change", "SET (publish ="),
         ("FOR TABLE orders (id)", "does not have the columns name", "choose `columns`"),
     ],
 )
@@ -501,7 +501,7 @@ def test_rights_that_are_missing_are_told_with_the_statement_that_helps(shop: Sh
     reader = f"reader_{shop.name}"
     shop.do(ORDERS, f"CREATE USER {reader} PASSWORD 'x'", f"GRANT SELECT ON orders TO {reader}")
     login = {"user": reader, "password": "x"}
-    with pytest.raises(ServiceError, match="may not follow changes") as caught:
+    with pytest.raises(ServiceError, match="has no right to read changes") as caught:
         Following(shop, tmp_path, **login)
     assert caught.value.hint == f'ALTER ROLE "{reader}" REPLICATION'
     shop.do(f"ALTER ROLE {reader} REPLICATION")

@@ -28,7 +28,7 @@ class BlackholeSink(StreamSink):
     type: Literal["blackhole"] = "blackhole"
     delivery = "nothing is kept"
     waives: ClassVar = {**dict.fromkeys(_LINES, "nothing is kept"), **NO_SERVICE}
-    inert: ClassVar = dict.fromkeys(("parallelism", "batch_size"), "rows are thrown away where they are")
+    inert: ClassVar = dict.fromkeys(("parallelism", "batch_size"), "rows are discarded where they are")
 
     @property
     def capabilities(self) -> SinkCapabilities:

@@ -44,7 +44,7 @@ class KafkaSource(OnKafka, RecordSource):
     type: Literal["kafka"] = "kafka"
     inert: ClassVar = dict.fromkeys(
         ("validate_writer_schema_ordering", "skip_schema_resolution", "skip_schema_resolution_for_reader_schema_ids"),
-        "every record is read by its own writer's schema, and new ones are asked for",
+        "every record is decoded with its writer's schema, and new schemas are fetched",
     )
     topic: TopicName
     """The name of the topic."""

@@ -90,7 +90,7 @@ class KafkaRows:
         known = book.schemas(source.topic, source.subject, source.schema_version)
         for override in source.schema_id_overrides:
             if override.to not in known.writers:
-                text = f"the schema registry has no schema in Avro of the number {override.to}"
+                text = f"the schema registry has no Avro schema with the id {override.to}"
                 raise ServiceError("schema-unknown", text, hint=f"see `schema_id_overrides` of `{source.topic}`")
         renamed = {o.from_: known.writers[o.to] for o in source.schema_id_overrides}
         reader = known.reader
@@ -139,7 +139,7 @@ class KafkaRows:
 
     def _envelope_columns(self) -> dict[str, str]:
         if (declared := self._declared) is None:
-            text = f"the columns of `{self.source.topic}` must be declared: they stand in an envelope"
+            text = f"the columns of `{self.source.topic}` must be declared: they are inside an envelope"
             raise ServiceError("schema-unknown", text, hint="give them in `schema`")
         return declared
 

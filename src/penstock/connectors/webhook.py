@@ -97,7 +97,7 @@ class WebhookSink(Sink):
     @model_validator(mode="after")
     def _check_refusal_settings(self) -> Self:
         if self.skip_on_error and self.on_error == "dead_letter":
-            raise ValueError("`skip_on_error` passes rows over, and `on_error: dead_letter` keeps them: remove one")
+            raise ValueError("`skip_on_error` skips rows, and `on_error: dead_letter` stores them: remove one")
         return self
 
     def remarks(self, settings: Settings) -> Iterator[Remark]:
@@ -208,7 +208,7 @@ def _wrong_name(name: str) -> str | None:
     """Return why a header of this name cannot be sent."""
     if not _TOKEN.fullmatch(name):
         return f"the header `{name}` cannot be sent"
-    return f"the header `{name}` is not yours to say" if name.lower() in _OURS else None
+    return f"the header `{name}` is set by the sink itself" if name.lower() in _OURS else None
 
 
 def _wrong_value(name: str, value: str) -> str | None:

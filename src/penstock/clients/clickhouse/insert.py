@@ -233,7 +233,7 @@ class PartitionInsert:
         except (ValueError, pa.ArrowException) as error:
             said = str(error).partition("\n")[0]
             text = f"column `{column}` of table `{self.table}` is {table_column.type}: {said}"
-            raise QueryFailed("field-mismatch", text, hint="mend it in the SQL, or change the table") from None
+            raise QueryFailed("field-mismatch", text, hint="fix it in the SQL, or change the table") from None
 
     def _check_nulls(self, column: ClickHouseColumn, values: pa.Array, gone: pa.Array | None) -> None:
         if gone is None or column.name in self.key or values.filter(pc.invert(gone)).null_count:

@@ -94,7 +94,7 @@ def refuse_other_input(note: str, ref: BatchRef, final: Path | str) -> None:
     try:
         offsets = json.loads(note)["offsets"]
     except (ValueError, KeyError, TypeError):
-        text = f"{final}/{NOTE} is unreadable: it says what batch {ref.batch_id} of `{ref.query}` was made from"
+        text = f"{final}/{NOTE} is unreadable: it describes the input of batch {ref.batch_id} of `{ref.query}`"
         raise QueryFailed("batch-note-damaged", text, hint="`penstock doctor --repair` writes it again") from None
     if offsets != list(ref.offsets):
         text = f"batch {ref.batch_id} of `{ref.query}` was written before from other input ({final})"

@@ -76,7 +76,9 @@ def infer_columns(
                 schema = _apply_types(csv_schema(reader, root, schema, texts), wanted)
     if schema is None or not schema.names:
         text = f"none of the files at path {root} can be read as {file_format.name}"
-        raise ServiceError("schema-unknown", text, hint="put a whole file there: columns are found in the files")
+        raise ServiceError(
+            "schema-unknown", text, hint="put a complete file there: columns are inferred from the files"
+        )
     for inner in _structs(schema):
         if wrong := duplicate_names_error(inner.names, f"a struct in files at path {root}", RENAMING):
             raise wrong
@@ -124,9 +126,9 @@ def check_columns(columns: StructType, path: str, taken: Collection[str], elsewh
         raise wrong
     if set(elsewhere).issuperset(columns.names):
         text = f"files at path {path} have no columns beside those of their directories"
-        raise ServiceError("schema-unknown", text, hint="call directories and columns by different names")
+        raise ServiceError("schema-unknown", text, hint="give directories and columns different names")
     if OP in columns.names and columns[OP].dataType.simpleString() != "string":
-        text = f"`{OP}` of the files at path {path} is {columns[OP].dataType.simpleString()}, and no string"
+        text = f"`{OP}` of the files at path {path} is {columns[OP].dataType.simpleString()}, not a string"
         raise ServiceError("schema-unknown", text, hint="its values are `i`, `u` and `d`")
 
 
@@ -260,4 +262,4 @@ def _widen_type(name: str, one: DataType, other: DataType) -> DataType:
     if first in _WIDER.get(second, ()):
         return one
     text = f"the column `{name}` is {first} in some files and {second} in others, and none of them holds both"
-    raise ServiceError("schema-unknown", text, hint="give files with other types a path, and a source, of their own")
+    raise ServiceError("schema-unknown", text, hint="read files with other types by a source of their own")

@@ -33,8 +33,8 @@ _BY_SOMEBODY: Final = "canceling statement due to user request"
 _ROWS: Final = ("21", "22", "23", "44000", "54000", "P0001")
 """SQLSTATEs, or classes of them, of errors in a row: a value out of range, a constraint, a trigger."""
 _LACKING: Final = {
-    "42P01": "the table is not there",
-    "42703": "a column is not there",
+    "42P01": "the table does not exist",
+    "42703": "a column does not exist",
     "42501": "ask for the right, or use another user",
     "3F000": "create the schema, or name another one",
 }

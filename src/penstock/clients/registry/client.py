@@ -183,6 +183,6 @@ def _refusal(url: str, error: StatusError) -> ServiceError:
         hint = "see the user and the password of the registry"
         text = f"the schema registry at {url} refused the user or the password: it answers {error.status}"
     else:
-        hint = "is that the address of a schema registry?"
+        hint = "check that it is the address of a schema registry"
         text = f"the schema registry at {url} refused a request: it answers {error.status}: {error}"
     return ServiceError("registry-refused", text, hint=hint)

@@ -134,7 +134,7 @@ class SchemaCache:
             try:
                 self._registered[subject, schema] = self.registry.register(subject, schema, kind)
             except ValueError as error:
-                text = f"the registry does not take the new schema of `{subject}`: {error}"
+                text = f"the registry refuses the new schema of `{subject}`: {error}"
                 raise ServiceError("schema-refused", text) from error
         return self._registered[subject, schema]
 
@@ -157,7 +157,7 @@ class SchemaCache:
             found = self.registry.versions(subject)
         except LookupError:
             text = f"the schema registry has no subject `{subject}`, so the records of `{topic}` cannot be read"
-            hint = "register a schema, or say another format"
+            hint = "register a schema, or set another `data_format`"
             raise ServiceError("schema-unknown", text, hint=hint) from None
         except ValueError as error:
             text = f"the schemas of `{subject}` cannot be used: {error}"
@@ -168,7 +168,7 @@ class SchemaCache:
             raise ServiceError("schema-unknown", f"the subject `{subject}` has {which}")
         if wanted.kind != "AVRO":
             text = f"the schema of `{subject}` is {wanted.kind}, so the records of `{topic}` cannot be read as Avro"
-            raise ServiceError("schema-unknown", text, hint="say another format")
+            raise ServiceError("schema-unknown", text, hint="set another `data_format`")
         writers = {schema.number: schema.text for schema in found.values() if schema.kind == "AVRO"}
         return AvroSchemas(wanted.text, writers)
 

@@ -23,7 +23,7 @@ def invalid_names_error(names: Iterable[str], whose: str, hint: str, ours: Itera
     listed = list(names)
     taken = {name.lower() for name in (*_OURS, *ours)}
     if own := next((name for name in listed if name.lower() in taken), None):
-        text = f"{whose} cannot have a column `{own}`: rows carry something of their own under that name"
+        text = f"{whose} cannot have a column `{own}`: Penstock uses that name itself"
         return ServiceError("column-names", text, hint=hint)
     if operation := next((name for name in listed if name.lower() == OP and name != OP), None):
         return ServiceError("column-names", f"`{operation}` of {whose} must be written `{OP}`", hint=hint)

@@ -121,7 +121,7 @@ class _SchemaWatch:
             now = {name: kind for name, kind in now.items() if name in expected}
         if now != expected:
             text = f"{self.followed.table} has changed: {_difference(expected, now)}"
-            raise ServiceError("schema-changed", text, hint="start again: rows have the new columns then")
+            raise ServiceError("schema-changed", text, hint="restart the run: rows then have the new columns")
         unknown, missing = described.keys() - expected.keys(), expected.keys() - described.keys()
         if unknown and missing:
             text = (
@@ -134,8 +134,8 @@ class _SchemaWatch:
         if not self.followed.passes_truncate:
             text = f"{self.followed.table} was truncated: its rows are gone, and PostgreSQL does not report which"
             hint = (
-                "empty what was written from it, and begin again with `--allow-rebuild`; "
-                "`on_truncate: skip` goes on and leaves those rows"
+                "empty what was written from it, and restart with `--allow-rebuild`; "
+                "`on_truncate: skip` continues and keeps those rows"
             )
             raise ServiceError("change-unusable", text, hint=hint)
 

@@ -116,7 +116,7 @@ def describe_table(
         there = {column.name: column for column in every}
         for name in (*columns, *as_text):
             if name in generated:
-                text = f"column `{name}` of {table} is computed by the database, which does not tell of its changes"
+                text = f"column `{name}` of {table} is computed by the database, which does not publish its changes"
                 raise ServiceError("table-mismatch", text, hint="leave it out, and compute it in a transform")
             if name not in there:
                 hint = did_you_mean(name, there, otherwise="there are")
@@ -126,13 +126,13 @@ def describe_table(
             raise ServiceError("table-mismatch", f"{table} has a column `{OP}` of its own", hint="choose `columns`")
         known_by = _key(db, number, table, identity, key)
         if left := [name for name in known_by if name not in {column.name for column in chosen}]:
-            text = f"`columns` leaves out {', '.join(left)}, by which rows of {table} are known"
+            text = f"`columns` leaves out {', '.join(left)}, which identify the rows of {table}"
             raise ServiceError("table-mismatch", text)
         if has_large and identity != "f":
             text = f"{table} has values that PostgreSQL stores apart from their rows (TOAST), and updates may lack them"
             raise ServiceError("replication-refused", text, hint=full_identity(table))
         if with_old and identity != "f":
-            text = f"`emit_update_before_row` needs the rows that updates replace, and {table} does not tell them"
+            text = f"`emit_update_before_row` needs the rows that updates replace, and {table} does not publish them"
             raise ServiceError("replication-refused", text, hint=full_identity(table))
         texts = [PublishedColumn(c.name, "STRING" if c.name in as_text else c.spoken, c.type) for c in chosen]
         return TableDescription(tuple(texts), not columns, known_by)
@@ -151,11 +151,11 @@ def full_identity(table: QualifiedTable) -> str:
 def _check_server(db: Database, server: PostgresServer) -> None:
     ((level,),) = db.execute("SHOW wal_level").fetchall()
     if level != "logical":
-        text = f"{server} does not note changes so that they can be followed: its `wal_level` is `{level}`"
-        hint = "ALTER SYSTEM SET wal_level = logical, and start the server again"
+        text = f"{server} does not record changes for replication: its `wal_level` is `{level}`"
+        hint = "ALTER SYSTEM SET wal_level = logical, and restart the server"
         raise ServiceError("replication-refused", text, hint=hint)
     if db.execute(_ALLOWED).fetchone() != (True,):
-        text = f"user `{server.user}` of {server} may not follow changes"
+        text = f"user `{server.user}` of {server} has no right to read changes"
         raise ServiceError("replication-refused", text, hint=f"ALTER ROLE {quote_names([server.user])} REPLICATION")
 
 
@@ -170,11 +170,11 @@ def _table(db: Database, server: PostgresServer, table: QualifiedTable) -> tuple
         raise ServiceError("table-mismatch", f"{server} has no table {table}", hint="see `schema` and `table`")
     number, kind, persistence, identity, has_large = found
     if kind != "r":
-        hint = "follow its partitions, each as a source" if kind == "p" else None
-        text = f"{table} is {_KINDS.get(kind, 'no table')}, whose changes are not told of"
+        hint = "capture its partitions, each as a source" if kind == "p" else None
+        text = f"{table} is {_KINDS.get(kind, 'no table')}, whose changes are not published"
         raise ServiceError("table-mismatch", text, hint=hint)
     if persistence != "p":
-        text = f"{table} is not logged, so that its changes are noted nowhere"
+        text = f"{table} is unlogged, so PostgreSQL does not record its changes"
         raise ServiceError("table-mismatch", text, hint=f"ALTER TABLE {table} SET LOGGED")
     return number, identity, has_large
 
@@ -193,10 +193,10 @@ def _key(db: Database, number: int, table: QualifiedTable, identity: str, declar
     if identity == "f":
         return tuple(declared or found or ())
     if identity == "n" or not found:
-        text = f"{table} has no primary key and no replica identity, so that nobody can tell which row is changed"
+        text = f"{table} has no primary key and no replica identity, so its changes do not identify their rows"
         hint = f"ALTER TABLE {table} ADD PRIMARY KEY (…), or {full_identity(table)}"
         raise ServiceError("replication-refused", text, hint=hint)
     if left := [name for name in declared if name not in found]:
-        text = f"`primary_key` has {', '.join(left)}, and deletes of {table} tell no more than {', '.join(found)}"
+        text = f"`primary_key` has {', '.join(left)}, and deletes of {table} have only {', '.join(found)}"
         raise ServiceError("replication-refused", text, hint=full_identity(table))
     return tuple(found)

@@ -60,7 +60,7 @@ def create_publication(db: Database, followed: PublishedTable) -> str | None:
     if there is None:
         if followed.keeps_slot and _exists(db, followed.slot):
             text = f"the slot `{followed.slot}` is there, and the publication `{followed.publication}` is not"
-            hint = f"SELECT pg_drop_replication_slot('{followed.slot}'): a slot must be made after its publication"
+            hint = f"SELECT pg_drop_replication_slot('{followed.slot}'): a slot must be created after its publication"
             raise ServiceError("replication-refused", text, hint=hint)
         wanted = f"CREATE PUBLICATION {quote_identifier(followed.publication)} FOR TABLE {followed.table}"
         if not followed.makes_publication:
@@ -70,7 +70,7 @@ def create_publication(db: Database, followed: PublishedTable) -> str | None:
             db.execute(wanted)
         except psycopg.errors.InsufficientPrivilege as error:
             said = error.diag.message_primary
-            text = f"there is no publication `{followed.publication}`, and it cannot be made: {said}"
+            text = f"there is no publication `{followed.publication}`, and it cannot be created: {said}"
             raise ServiceError("replication-refused", text, hint=f"as the owner of the table: {wanted}") from None
     return check_publication(db, followed)
 
@@ -83,7 +83,7 @@ def check_publication(db: Database, followed: PublishedTable) -> str | None:
         (followed.publication,),
     ).fetchone()
     if found == (False,):
-        text = f"the publication `{followed.publication}` does not tell of every kind of change"
+        text = f"the publication `{followed.publication}` does not publish every kind of change"
         hint = f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')"
         raise ServiceError("replication-refused", text, hint=hint)
     return _check_published_table(db, followed, name)
@@ -175,7 +175,7 @@ def check_slot(db: Database, followed: PublishedTable, reached: int) -> int:
         text = f"another client has advanced the slot `{followed.slot}` to {confirmed}; it was read up to {place}"
         raise ServiceError("records-gone", text, hint=REBUILD)
     if (there := flushed_lsn(db)) < reached:
-        text = f"{followed.server} has come to {lsn_text(there)}, and was read up to {place}: it is another database"
+        text = f"{followed.server} is at {lsn_text(there)}, and was read up to {place}: it is another database"
         raise ServiceError("records-gone", text, hint=REBUILD)
     return lsn_number(confirmed)
 

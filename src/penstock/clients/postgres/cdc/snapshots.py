@@ -92,7 +92,7 @@ def begin_snapshot(followed: PublishedTable, schema: pa.Schema) -> SnapshotState
         fresh.write_text(json.dumps(asdict(begun)), encoding="utf-8")
         fresh.replace(directory / _NOTE)
     except OSError as error:
-        raise ServiceError("not-writable", f"cannot keep rows in {directory}: {error.strerror}") from error
+        raise ServiceError("not-writable", f"cannot store rows in {directory}: {error.strerror}") from error
     return begun
 
 
