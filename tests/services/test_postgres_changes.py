@@ -460,7 +460,7 @@ COMPUTED = "TABLE orders (id int PRIMARY KEY, n int GENERATED ALWAYS AS (id) STO
         ("TABLE other (id int)", {}, "table-mismatch", 'has no table "public"."orders"', "see `schema` and `table`"),
         ("TABLE orders (id int)", {}, "replication-refused", "no primary key and no replica identity", "FULL"),
         ("VIEW orders AS SELECT 1 AS id", {}, "table-mismatch", "is a view", None),
-        ("UNLOGGED TABLE orders (id int PRIMARY KEY)", {}, "table-mismatch", "is not logged", "SET LOGGED"),
+        ("UNLOGGED TABLE orders (id int PRIMARY KEY)", {}, "table-mismatch", "is unlogged", "SET LOGGED"),
         ("TABLE orders (id int) PARTITION BY RANGE (id)", {}, "table-mismatch", "partitioned", "partitions"),
         (KEYED, {"columns": "id, amuont"}, "table-mismatch", "no column `amuont`", "there are"),
         (KEYED, {"columns": "n"}, "table-mismatch", "leaves out id", None),
@@ -505,7 +505,7 @@ def test_rights_that_are_missing_are_told_with_the_statement_that_helps(shop: Sh
         Following(shop, tmp_path, **login)
     assert caught.value.hint == f'ALTER ROLE "{reader}" REPLICATION'
     shop.do(f"ALTER ROLE {reader} REPLICATION")
-    with pytest.raises(ServiceError, match="it cannot be made: permission denied") as caught:
+    with pytest.raises(ServiceError, match="it cannot be created: permission denied") as caught:
         Following(shop, tmp_path, publication_name="ours", **login).begin()
     assert caught.value.code == "replication-refused"
     assert 'CREATE PUBLICATION "ours" FOR TABLE "public"."orders"' in (caught.value.hint or "")

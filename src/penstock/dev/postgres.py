@@ -113,8 +113,8 @@ def _init_data(programs: Path, data: Path, owner: int | None) -> None:
         secret.flush()
         if owner is not None:
             os.chown(secret.name, owner, -1)
-        command = [programs / "initdb", "-D", data, "-U", USER, "--pwfile", secret.name, "--auth", "scram-sha-256"]
-        command += ["--encoding", "UTF8", "--locale", "C.UTF-8"]
+        command: list[str | Path] = [programs / "initdb", "-D", data, "-U", USER, "--pwfile", secret.name]
+        command += ["--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8"]
         run_to_end("PostgreSQL cannot create its data directory", command, user=owner, cwd=data)
 
 

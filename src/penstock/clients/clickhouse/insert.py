@@ -24,7 +24,7 @@ from penstock.clients.clickhouse.rejected_rows import AT_FAULT, RejectedRows, en
 from penstock.clients.clickhouse.tables import DELETED, SETTINGS, ClickHouseColumn, delete_sql
 from penstock.clients.clickhouse.types import COLLECTIONS, WIDE, blank_text, kind_of, target_type
 from penstock.clients.clickhouse.values import convert_values, literals
-from penstock.clients.rows.task_report import report_batch
+from penstock.clients.task_report import report_batch
 from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed
 from penstock.row_columns import OP

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from penstock.clients.http.endpoint import Endpoint, Failure, Response
 from penstock.clients.http.pool import Outcome, RequestPool
 from penstock.clients.masked_answers import mask_in_worker
-from penstock.clients.rows.task_report import report_batch
+from penstock.clients.task_report import report_batch
 
 _LOGGED: Final = 5
 """How many skipped requests a task writes to Spark's log."""

@@ -23,7 +23,7 @@ def _parse_type(value: object) -> object:
     found = column_type(value) if isinstance(value, str) else None
     if isinstance(value, str) and is_long_fraction(value):
         raise ValueError(
-            f"unsupported data type '{value}' in schema; decimals have up to 38 digits, or none after the decimal point."
+            f"unsupported data type '{value}' in schema; decimals have up to 38 digits, or none after the point."
             " Declare it as `string` and put its numbers in quotes, so that no digit is lost"
         )
     if found is None:

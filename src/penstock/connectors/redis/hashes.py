@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.clients.rows.task_report import report_batch
+from penstock.clients.task_report import report_batch
 from penstock.connectors.redis.server import RedisServer, Session
 from penstock.errors import ServiceError
 from penstock.row_columns import OP

@@ -19,7 +19,7 @@ from penstock.clients.int256.columns import int256_columns, register_int256
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.sink.copy_rows import copy_line
 from penstock.clients.postgres.tables import LOCK, QualifiedTable, columns_of, quote_identifier, quote_names
-from penstock.clients.rows.task_report import report_batch
+from penstock.clients.task_report import report_batch
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 if TYPE_CHECKING:
