@@ -225,7 +225,7 @@ def test_a_large_value_that_an_update_leaves_out_is_never_null_in_silence(shop: 
     assert caught.value.code == "change-unusable"
     assert caught.value.hint is not None
     assert 'ALTER TABLE "public"."orders" REPLICA IDENTITY FULL' in caught.value.hint
-    with pytest.raises(ServiceError, match="keeps apart from their rows") as caught:
+    with pytest.raises(ServiceError, match="stores apart from their rows") as caught:
         following.again()
     assert caught.value.hint == 'ALTER TABLE "public"."orders" REPLICA IDENTITY FULL'
 

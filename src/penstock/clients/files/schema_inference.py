@@ -76,9 +76,7 @@ def infer_columns(
                 schema = _apply_types(csv_schema(reader, root, schema, texts), wanted)
     if schema is None or not schema.names:
         text = f"none of the files at path {root} can be read as {file_format.name}"
-        raise ServiceError(
-            "schema-unknown", text, hint="put a complete file there: columns are inferred from the files"
-        )
+        raise ServiceError("schema-unknown", text, hint="put a complete file there: columns are inferred from files")
     for inner in _structs(schema):
         if wrong := duplicate_names_error(inner.names, f"a struct in files at path {root}", RENAMING):
             raise wrong

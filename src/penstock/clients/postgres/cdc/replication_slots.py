@@ -76,7 +76,7 @@ def create_publication(db: Database, followed: PublishedTable) -> str | None:
 
 
 def check_publication(db: Database, followed: PublishedTable) -> str | None:
-    """Refuse a publication that does not publish everything that is read: changes would be missed without an error."""
+    """Return the row filter of a publication. Refuse one without all that is read: changes would be missed silently."""
     name = quote_identifier(followed.publication)
     found = db.execute(
         "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",

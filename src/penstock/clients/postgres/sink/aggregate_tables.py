@@ -162,17 +162,13 @@ class Aggregation:
         tables.check_types(db, self.table, wanted, there)
         if missing := {name: kind for name, kind in wanted.items() if name not in there}:
             lacking = ", ".join(f"`{name}`" for name in missing)
-            hint = (
-                f"{tables.add_columns_sql(self.table, missing)}; or drop the table: it is created again from the rows"
-            )
+            hint = f"{tables.add_columns_sql(self.table, missing)}; or drop the table: it is rebuilt from the rows"
             raise ServiceError("table-mismatch", f"{self.table} has no column {lacking}", hint=hint)
         names = [group.column for group in self._keys]
         if not any(set(found) == set(names) for found in _unique_indexes(db, self.table)):
             text = f"{self.table} may have two rows for a group of ({', '.join(names)})"
             add = f"ALTER TABLE {self.table} ADD UNIQUE NULLS NOT DISTINCT ({self._key_columns})"
-            raise ServiceError(
-                "table-mismatch", text, hint=f"drop the table: it is created again from the rows; or {add}"
-            )
+            raise ServiceError("table-mismatch", text, hint=f"drop the table: it is rebuilt from the rows; or {add}")
 
 
 def _unique_indexes(db: Database, table: QualifiedTable) -> list[list[str]]:

@@ -148,7 +148,7 @@ class TableWriter:
     def _create_table(self, db: Database, wanted: Mapping[str, str]) -> dict[str, str]:
         if not self.create:
             raise ServiceError(
-                "table-mismatch", f"there is no table {self.table}", hint="create it, or allow the sink to create it"
+                "table-mismatch", f"there is no table {self.table}", hint="create it, or let the sink do so"
             )
         tables.create_table(db, self.table, wanted, self.key)
         return tables.columns_of(db, self.table)
