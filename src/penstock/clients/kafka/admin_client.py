@@ -108,9 +108,7 @@ class KafkaConversation:
             ):
                 return ServiceError("kafka-refused", text, hint="the user has no right to do that")
             case KafkaError._TRANSPORT | KafkaError._TIMED_OUT | KafkaError._ALL_BROKERS_DOWN | KafkaError._RESOLVE:
-                return ServiceError(
-                    "unreachable", text, hint="check the address, and whether the broker runs", retriable=True
-                )
+                return ServiceError("unreachable", text, hint="check that the broker runs", retriable=True)
             case _:
                 retriable = bool(reason.retriable()) or reason.code() in passing
                 return ServiceError("kafka-failed", text, retriable=retriable)
