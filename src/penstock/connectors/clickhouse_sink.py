@@ -48,9 +48,9 @@ class ClickHouseSink(Sink):
     located_by = ("table",)
     own_labels: ClassVar = frozenset({"table"})
     delivery = (
-        "exactly once: a batch that was written is noted in the table `penstock_batches` and not written again; of one "
-        "that was interrupted, inserts that are there already are left out by their tokens. Rows that come split up "
-        "otherwise then, or are others (`now()`), come twice, and the newest of each key counts"
+        "exactly once: a written batch is recorded in the table `penstock_batches` and not written again; of an "
+        "interrupted one, inserts that were done are skipped by their tokens. Rows that a retry splits differently, or "
+        "that differ in it (`now()`), are inserted twice, and the newest of each key is valid"
     )
     table: str = Field(min_length=1)
     """The name of the table."""

@@ -49,7 +49,7 @@ class PostgresSink(TableSink):
     """
 
     type: Literal["postgres"] = "postgres"
-    delivery = "exactly once: rows, and a note of their batch in `penstock_ledger`, are one transaction"
+    delivery = "exactly once: rows and the entry of their batch in `penstock_ledger` are one transaction"
 
     located_by = ("database", "schema", "table")
     table: str = Field(min_length=1)

@@ -69,9 +69,7 @@ class PostgresAggregateSink(TableSink):
     """
 
     type: Literal["postgres_aggregate"] = "postgres_aggregate"
-    delivery = (
-        "exactly once: rows, what they change, and a note of their batch in `penstock_ledger`, are one transaction"
-    )
+    delivery = "exactly once: rows, aggregates and the entry of their batch in `penstock_ledger` are one transaction"
     located_by = ("database", "schema", "landing_table", "agg_table")
     schema_: str = Field("public", alias="schema", min_length=1)
     """The schema of both tables. It is created if it does not exist."""
