@@ -76,8 +76,8 @@ def test_certificates_that_are_none(broker: Broker, tmp_path: Path) -> None:
     text = tmp_path / "ca.pem"
     for content, said in (
         (None, "cannot be read"),
-        (b"\xff\x00", "is no certificate"),
-        (b"hello", "is no certificate"),
+        (b"\xff\x00", "is neither a certificate"),
+        (b"hello", "is neither a certificate"),
     ):
         text.unlink(missing_ok=True)
         if content is not None:

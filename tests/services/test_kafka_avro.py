@@ -269,7 +269,7 @@ sinks:
     ]
     source = KafkaSource.model_validate({"topic": topic, "schema_id_overrides": [{"from": 1, "to": 424242}]})
     cluster = Cluster(broker.plain, SchemaCache(asked))
-    with pytest.raises(ServiceError, match="no schema in Avro of the number 424242") as failed:
+    with pytest.raises(ServiceError, match="no Avro schema with the id 424242") as failed:
         source.with_cluster(cluster).peek(running.spark, ReadRequest())
     assert failed.value.code == "schema-unknown"
 

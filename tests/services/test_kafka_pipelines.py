@@ -254,7 +254,7 @@ def test_a_schema_that_does_not_fit_the_ones_before_is_refused(given: Given, reg
     asked.register(subject, json.dumps(first))
     Registry([registry]).set_compatibility(subject, "BACKWARD")
     given.written(form="avro").sent({"id": 1, "name": "a"})
-    with pytest.raises(ServiceError, match="does not take the new schema") as failed:
+    with pytest.raises(ServiceError, match="refuses the new schema") as failed:
         given.running.run()
     assert failed.value.code == "schema-refused"
 

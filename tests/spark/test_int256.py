@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.int256.columns import int256_columns, int256_to_texts
-from penstock.clients.int256.register import register_int256
+from penstock.clients.int256.columns import int256_columns, int256_to_texts, register_int256
 from penstock.errors import PlanRefused
 from penstock.runtime.query.dataframes import columns_of
 from penstock.runtime.spark.errors import failure_of, is_row_error

@@ -10,7 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.clients.files.formats import JSON_OPTIONS
-from penstock.clients.jvm.strict_json import checked_json, json_row, plain_json_row
+from penstock.clients.jvm.strict_json import checked_json, json_row
+from penstock.spark_internals.expressions import java_column, java_struct
 
 SCHEMA = """
     id BIGINT, small INT, tiny TINYINT, short SMALLINT, yes BOOLEAN, text STRING, real DOUBLE,
@@ -106,6 +107,11 @@ def record(draw: random.Random, names: list[str]) -> bytes:
             + made[place + 1 :]
         )
     return (b"\0\0\0\0\x07" if draw.random() < 0.1 else b"") + made
+
+
+def plain_json_row(value: Column, schema: str, *, registry: bool = False, envelope: bool = False) -> Column:
+    """Decode only what can be decoded in one pass: null for records that must be checked and parsed."""
+    return java_column("penstock.JsonRows", "row", value, java_struct(schema), None, registry, envelope)
 
 
 def by_spark(value: Column, schema: str, **told: bool) -> Column:

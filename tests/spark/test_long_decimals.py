@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.int256.columns import int256_to_texts, to_int256
-from penstock.clients.int256.register import register_int256
+from penstock.clients.int256.columns import int256_to_texts, register_int256, to_int256
 from penstock.runtime.query.dataframes import columns_of
 from penstock.runtime.spark.errors import is_row_error
 from penstock.spark_internals.errors import SPARK_ERRORS

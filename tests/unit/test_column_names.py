@@ -26,13 +26,13 @@ def test_names_are_alike_if_only_case_tells_them_apart() -> None:
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["id", "ID"], "the topic cannot have the columns `id` and `ID`: SQL takes names for one if only case differs"),
+        (["id", "ID"], "the topic cannot have the columns `id` and `ID`: names in SQL are not case-sensitive"),
         (["id", "id"], "the topic cannot have two columns `id`"),
         (
             ["id", "_ERROR"],
-            "the topic cannot have a column `_ERROR`: rows carry something of their own under that name",
+            "the topic cannot have a column `_ERROR`: Penstock uses that name itself",
         ),
-        (["id", "place"], "the topic cannot have a column `place`: rows carry something of their own under that name"),
+        (["id", "place"], "the topic cannot have a column `place`: Penstock uses that name itself"),
         (["id", "_GS_op"], "`_GS_op` of the topic must be written `_gs_op`"),
     ],
 )

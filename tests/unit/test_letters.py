@@ -268,7 +268,7 @@ def test_positions_that_are_refused_are_said_once_and_keep_no_others_back() -> N
 
     def commit(group: str, positions: Positions) -> None:
         if group == "closed":
-            raise ServiceError("kafka-refused", "the user may not do that")
+            raise ServiceError("kafka-refused", "the user has no right to do that")
         if away:
             raise away.pop()
         told.append((group, positions["a", 0]))
@@ -280,7 +280,7 @@ def test_positions_that_are_refused_are_said_once_and_keep_no_others_back() -> N
         wait_until(lambda now=("open", at): now in told, 30)  # type: ignore[misc]
     teller.close()
     assert told == [("open", 1), ("open", 2)]
-    assert said == ["The offsets of `closed` cannot be committed: the user may not do that"]
+    assert said == ["The offsets of `closed` cannot be committed: the user has no right to do that"]
 
 
 def test_what_passes_by_itself_and_what_does_not() -> None:

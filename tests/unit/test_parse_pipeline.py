@@ -302,7 +302,7 @@ def test_only_files_have_the_label_path(pipeline: Findings) -> None:
         (
             "type: kafka, topic: t, data_format: json, schema: {id: 'decimal256(76,50)'}",
             "schema.id",
-            "Declare it as `string`, and let its numbers stand in quotes",
+            "Declare it as `string` and put its numbers in quotes",
         ),
         ("type: kafka, topic: t, schema: {id: int64}", "", "`schema` is only supported with data_format: json"),
         (
@@ -447,8 +447,8 @@ def of_topic(more: str) -> str:
     ("schema", "message"),
     [
         ("{id: int64, ID: int64}", TWICE.format("ID")),
-        ("{id: int64, _gs_op: int64}", "`_gs_op` is BIGINT, and no string: its values are `i`, `u` and `d`"),
-        ("{id: int64, _GS_OP: bool}", "`_gs_op` is BOOLEAN, and no string: its values are `i`, `u` and `d`"),
+        ("{id: int64, _gs_op: int64}", "`_gs_op` is BIGINT, not a string: its values are `i`, `u` and `d`"),
+        ("{id: int64, _GS_OP: bool}", "`_gs_op` is BOOLEAN, not a string: its values are `i`, `u` and `d`"),
     ],
 )
 def test_columns_of_a_topic_are_told_apart_and_the_operation_is_a_text(

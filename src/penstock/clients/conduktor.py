@@ -46,16 +46,16 @@ class ConduktorGateway:
 
     def read_state(self, cluster: str) -> GatewayState:
         try:
-            aliases = [_split_resource(alias) for alias in self._ask("GET", "/alias-topic")]
-            interceptors = [_split_resource(found) for found in self._ask("GET", "/interceptor")]
-            return GatewayState(
-                {m["name"]: s["physicalName"] for m, s in aliases if (m.get("vCluster") or DEFAULT_CLUSTER) == cluster},
-                {
-                    m["name"]: GatewayInterceptor(s["pluginClass"], s["priority"], s["config"])
-                    for m, s in interceptors
-                    if _drop_nulls(m.get("scope") or {}) == {"vCluster": cluster}
-                },
-            )
+            aliases, interceptors = dict[str, str](), dict[str, GatewayInterceptor]()
+            for metadata, spec in ((each["metadata"], each["spec"]) for each in self._ask("GET", "/alias-topic")):
+                if (metadata.get("vCluster") or DEFAULT_CLUSTER) == cluster:
+                    aliases[metadata["name"]] = spec["physicalName"]
+            for metadata, spec in ((each["metadata"], each["spec"]) for each in self._ask("GET", "/interceptor")):
+                scope = {key: value for key, value in (metadata.get("scope") or {}).items() if value is not None}
+                if scope == _scope(cluster):
+                    found = GatewayInterceptor(spec["pluginClass"], spec["priority"], spec["config"])
+                    interceptors[metadata["name"]] = found
+            return GatewayState(aliases, interceptors)
         except (KeyError, TypeError, AttributeError) as error:
             text = f"the service at {self.url} is not a gateway of version 3 or later"
             raise ServiceError("gateway-failed", text, hint="see `runtime.conduktor.gateway.admin_url`") from error
@@ -83,8 +83,7 @@ class ConduktorGateway:
         if name is not None:
             self._ask("DELETE", "/alias-topic", {"name": name, "vCluster": cluster}, missing_ok=True)
         for named in interceptors:
-            path = f"/interceptor/{quote(named, safe='')}"
-            self._ask("DELETE", path, _scope(cluster), missing_ok=True)
+            self._ask("DELETE", f"/interceptor/{quote(named, safe='')}", _scope(cluster), missing_ok=True)
         wait_until(lambda: self._is_gone(cluster, name, interceptors), PATIENCE_SECS)
 
     def _has_topic(self, name: str, physical: str, interceptors: Mapping[str, GatewayInterceptor]) -> bool:
@@ -142,11 +141,3 @@ def _resource(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -
 def _scope(cluster: str) -> dict[str, str]:
     """The scope of a whole virtual cluster. Gateways before 3.11 delete nothing without it."""
     return {"vCluster": cluster}
-
-
-def _split_resource(resource: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    return resource["metadata"], resource["spec"]
-
-
-def _drop_nulls(scope: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in scope.items() if value is not None}

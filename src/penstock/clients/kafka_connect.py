@@ -34,11 +34,8 @@ class Connect:
 
     def connectors(self) -> dict[str, ConnectorState]:
         """Return every connector by name."""
-        told = self._ask("GET", "/connectors?expand=info&expand=status")
-        return {
-            name: ConnectorState(about["info"]["config"], _failure(about.get("status", {})))
-            for name, about in told.items()
-        }
+        found = self._ask("GET", "/connectors?expand=info&expand=status").items()
+        return {name: ConnectorState(of["info"]["config"], _failure(of.get("status", {}))) for name, of in found}
 
     def problems(self, config: Mapping[str, str]) -> list[str]:
         """Validate a configuration; return its errors as `key: error`."""

@@ -109,8 +109,7 @@ class ClickHouseSource(Source):
 
         origin = self._origin
         found = paged_table(origin.server, self.table_name, self.columns, self.filter, origin.page_size)
-        if wrong := invalid_names_error(
-            (name for name, _, _ in found.columns), f"table `{self.table_name}`", _RENAME_HINT
-        ):
+        names = [name for name, _, _ in found.columns]
+        if wrong := invalid_names_error(names, f"table `{self.table_name}`", _RENAME_HINT):
             raise wrong
         return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr
@@ -14,12 +13,13 @@ from penstock.clients.clickhouse.client import quote_identifier
 from penstock.clients.clickhouse.settings_server import sink_server
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.int256.columns import int256_columns, int256_to_texts
-from penstock.config import Key, Whole
+from penstock.config import Key, OnError, Whole
 from penstock.connectors.contract import KeepRows, Sink, SinkCapabilities, WriteResult
 from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.row_columns import OP
 from penstock.settings import Settings
+from penstock.spark_functions import f
 from penstock.sql.types.columns import Columns
 from penstock.sql.types.int256 import Int256Type, is_decimal
 from penstock.sql.types.long_decimals import decimal_sizes
@@ -48,9 +48,9 @@ class ClickHouseSink(Sink):
     located_by = ("table",)
     own_labels: ClassVar = frozenset({"table"})
     delivery = (
-        "exactly once: a batch that was written is noted in the table `penstock_batches` and not written again; of one "
-        "that was interrupted, inserts that are there already are left out by their tokens. Rows that come split up "
-        "otherwise then, or are others (`now()`), come twice, and the newest of each key counts"
+        "exactly once: a written batch is recorded in the table `penstock_batches` and not written again; of an "
+        "interrupted one, inserts that were done are skipped by their tokens. Rows that a retry splits differently, or "
+        "that differ in it (`now()`), are inserted twice, and the newest of each key is valid"
     )
     table: str = Field(min_length=1)
     """The name of the table."""
@@ -112,9 +112,10 @@ class ClickHouseSink(Sink):
     def check_rows(self, columns: Columns | None) -> None:
         from penstock.clients.clickhouse.tables import check_columns
 
-        names = None if columns is None else [column.name for column in columns if column.name != OP]
         needed = [*self.primary_key, *filter(None, [self.version_column_name])]
-        check_columns(self._target.server, self.table, names, needed, self.schema_change, create=self.create)
+        if self.schema_change == "fail":
+            needed += [column.name for column in columns or () if column.name != OP]
+        check_columns(self._target.server, self.table, needed, create=self.create)
 
     @classmethod
     def describe_emptying(cls, config: Mapping[str, Any]) -> str | None:
@@ -133,9 +134,7 @@ class ClickHouseSink(Sink):
         server = self._target.server
         wide = {name: _column_type(kind) for name, kind in int256_columns(batch.schema).items()}
         batch = int256_to_texts(batch)
-        work = replace(
-            self._partition_insert(batch, ref, wide), on_refusal=self.on_error if keep else self.refusal_action
-        )
+        work = self._partition_insert(batch, ref, wide, self.on_error if keep else self.refusal_action)
         batch = _select_columns(batch, work.names)
         noting = tables.open_ledger(server, create=self.create)
         if noting and tables.is_written(server, ref):
@@ -155,7 +154,9 @@ class ClickHouseSink(Sink):
             tables.record_batch(server, ref)
         return written
 
-    def _partition_insert(self, batch: DataFrame, ref: BatchRef, wide: Mapping[str, str]) -> PartitionInsert:
+    def _partition_insert(
+        self, batch: DataFrame, ref: BatchRef, wide: Mapping[str, str], on_refusal: OnError
+    ) -> PartitionInsert:
         """Prepare the table, and return the function that executors run for each partition."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -163,6 +164,7 @@ class ClickHouseSink(Sink):
         from penstock.clients.clickhouse.tables import TableRequest, prepare_table
 
         target = self._target
+        level = target.compression_level if self.compression_level is None else self.compression_level
         schema = to_arrow_schema(batch.drop(OP).schema, timezone="UTC")
         key, version = self.primary_key, self.version_column_name
         override, change = self.schema_override, self.schema_change
@@ -178,11 +180,9 @@ class ClickHouseSink(Sink):
             append_only=self.append_only_mode,
             deduplicate=self.deduplicate,
             batch_size=self.batch_size or target.batch_size,
-            packing=Compression(
-                self.compression or target.compression,
-                target.compression_level if self.compression_level is None else self.compression_level,
-            ),
+            packing=Compression(self.compression or target.compression, level),
             token=f"{ref.query}/{ref.output}/{ref.checkpoint_id}/{ref.batch_id}",
+            on_refusal=on_refusal,
         )
 
 
@@ -206,7 +206,6 @@ def _select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
 
 def _dead_letters(refused: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
     """Return the rows that executors report as rejected, as JSON, each with its error."""
-    from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
     from penstock.clients.clickhouse.rejected_rows import unpack_rejected
@@ -214,9 +213,8 @@ def _dead_letters(refused: Sequence[tuple[bytes, str]], batch: DataFrame) -> Dat
     schema = StructType([*_number_columns(batch).schema, StructField("said", StringType())])
     packed = batch.sparkSession.createDataFrame(refused, "letters BINARY, message STRING")
     row = f.struct(*(f.col(f"c{place}").alias(name) for place, name in enumerate(batch.columns)))
-    return packed.mapInArrow(unpack_rejected, schema).select(
-        f.to_json(row, JSON_OPTIONS).alias("value"), f.col("said").alias("message")
-    )
+    value, message = f.to_json(row, JSON_OPTIONS).alias("value"), f.col("said").alias("message")
+    return packed.mapInArrow(unpack_rejected, schema).select(value, message)
 
 
 def _failure(report: Row) -> PenstockError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from penstock.batch import PartRead
-from penstock.clients.files import uri
+from penstock.clients.files import text_rows, uri
 from penstock.clients.files.formats import (
     FORMATS,
     STREAM_OPTIONS,
@@ -21,23 +21,13 @@ from penstock.clients.files.formats import (
     read_stamps,
 )
 from penstock.clients.files.schema_inference import RENAMING, read_columns, write_columns
-from penstock.clients.files.text_rows import (
-    TEXT_FORMATS,
-    decode_dead_letters,
-    drop_undecodable,
-    number_lines,
-    read_rows,
-    read_whole_files,
-    reader_name,
-    reader_schema,
-    row_origin,
-)
 from penstock.clients.kafka.data_formats import Schema
 from penstock.config import Duration, FrozenModel
 from penstock.connectors.contract import ERROR, ORIGIN, ReadRequest, RecordSource, Snapshot, SourceCapabilities
 from penstock.connectors.file_fields import FileFields
 from penstock.connectors.file_layout import FileLayout, base_path, file_names, find_layout, no_files_error
 from penstock.row_columns import OP, ORDER
+from penstock.spark_functions import f
 from penstock.sql.types.columns import Column as SqlColumn
 from penstock.sql.types.columns import Columns
 
@@ -82,7 +72,7 @@ class FileSource(FileFields, RecordSource):
 
     @model_validator(mode="after")
     def _schema_goes_with_text(self) -> Self:
-        if self.schema_ is not None and self.format not in TEXT_FORMATS:
+        if self.schema_ is not None and self.format not in text_rows.TEXT_FORMATS:
             raise ValueError("`schema` is only supported with format: json or csv; other files have types of their own")
         return self
 
@@ -102,7 +92,7 @@ class FileSource(FileFields, RecordSource):
     @property
     def _has_records(self) -> bool:
         """Whether rows are decoded from lines of text, which are records."""
-        return self.format in TEXT_FORMATS
+        return self.format in text_rows.TEXT_FORMATS
 
     def take_snapshot(self, spark: SparkSession, request: ReadRequest, *, again: bool) -> Snapshot:
         """Determine the columns of the files. Those of text files are stored, so that a retried batch has the same."""
@@ -117,7 +107,8 @@ class FileSource(FileFields, RecordSource):
 
     def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         found = self._layout(spark, request)
-        reader = spark.readStream.name(request.name).format(reader_name(self._form)).schema(self._schema(found))
+        reader = spark.readStream.name(request.name).format(text_rows.reader_name(self._form))
+        reader = reader.schema(self._schema(found))
         return self._rows(reader.options(**STREAM_OPTIONS, **found.options).load(escape_glob(self.path)), found)
 
     def reread(
@@ -126,21 +117,18 @@ class FileSource(FileFields, RecordSource):
         files = self._present_files(spark) if parts is None else parts.get(request.name, PartRead()).files
         if not files:
             return None
-        from pyspark.sql import functions as f
-
         found = self._layout(spark, request)
         if self._has_records:
-            read_whole_files(spark)
-        reader = spark.read.format(reader_name(self._form)).schema(self._schema(found))
-        table = reader.options(**found.options, basePath=base_path(spark, self.path)).load(
-            list(map(address_to_path, files))
-        )
+            text_rows.read_whole_files(spark)
+        reader = spark.read.format(text_rows.reader_name(self._form)).schema(self._schema(found))
+        options = {**found.options, "basePath": base_path(spark, self.path)}
+        table = reader.options(**options).load(list(map(address_to_path, files)))
         file, came = f.col("_metadata.file_path"), f.col("_metadata.file_modification_time")
-        kept = {ORIGIN: row_origin(self._form, found.in_files or found.columns)}
+        kept = {ORIGIN: text_rows.row_origin(self._form, found.in_files or found.columns)}
         if request.ordered:
             place = (f.unix_micros(came), file, f.col("_metadata.file_block_start"), f.monotonically_increasing_id())
             kept |= dict(zip(ORDER, place, strict=True))
-        return self._rows(number_lines(table, self._form), found, kept)
+        return self._rows(text_rows.number_lines(table, self._form), found, kept)
 
     def _present_files(self, spark: SparkSession) -> tuple[str, ...]:
         local, root = uri.local_path(self.path), self.path.rstrip("/")
@@ -152,12 +140,13 @@ class FileSource(FileFields, RecordSource):
     def decode_records(self, records: DataFrame, request: ReadRequest) -> DataFrame:
         """Decode dead letters, which hold the original lines of JSON or CSV, or rows as JSON."""
         found = self._layout(records.sparkSession, request)
-        return decode_dead_letters(records, self._form, found.columns, found.in_files)
+        return text_rows.decode_dead_letters(records, self._form, found.columns, found.in_files)
 
     def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         found = self._layout(spark, request)
-        table = spark.read.format(reader_name(self._form)).schema(self._schema(found)).options(**found.options)
-        return drop_undecodable(self._rows(table.load(escape_glob(self.path)), found))
+        reader = spark.read.format(text_rows.reader_name(self._form)).schema(self._schema(found))
+        table = reader.options(**found.options).load(escape_glob(self.path))
+        return text_rows.drop_undecodable(self._rows(table, found))
 
     def file_stamps(self) -> Mapping[str, tuple[int, int]] | None:
         path = uri.local_path(self.path)
@@ -176,9 +165,7 @@ class FileSource(FileFields, RecordSource):
 
     def _rows(self, table: DataFrame, found: FileLayout, kept: Mapping[str, Column] | None = None) -> DataFrame:
         """Decode the rows of the files, with the fault of each line. A row without an operation is an insert."""
-        from pyspark.sql import functions as f
-
-        rows = read_rows(table, self._form, found.columns, kept, found.keys, found.in_files)
+        rows = text_rows.read_rows(table, self._form, found.columns, kept, found.keys, found.in_files)
         if OP in found.columns.names:
             rows = rows.withColumn(OP, f.coalesce(f.col(OP), f.lit("i")))
         return rows if self._has_records else rows.drop(ERROR)
@@ -188,7 +175,7 @@ class FileSource(FileFields, RecordSource):
         return FORMATS[self.format]
 
     def _schema(self, found: FileLayout) -> StructType:
-        return reader_schema(self._form, found.in_files or found.columns, found.keys)
+        return text_rows.reader_schema(self._form, found.in_files or found.columns, found.keys)
 
     def _layout(self, spark: SparkSession, request: ReadRequest) -> FileLayout:
         return request.snapshot if isinstance(request.snapshot, FileLayout) else find_layout(spark, self, request)

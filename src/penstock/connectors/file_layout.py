@@ -44,7 +44,7 @@ def find_layout(spark: SparkSession, source: FileSource, request: ReadRequest) -
     if len(set(within.values())) > 1:
         loose = next(name for name, partitioned in within.items() if not partitioned)
         text = f"some files at path {path} stand in `key=value` directories, and `{loose}` does not"
-        raise ServiceError("schema-unknown", text, hint="give them a path, and a source, of their own")
+        raise ServiceError("schema-unknown", text, hint="read them by a source of their own")
     alone, root = names == [""], path.rstrip("/")
     options = {
         "pathGlobFilter": escape_glob(root.rpartition("/")[2]) if alone else chosen.glob,

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from penstock.config import FrozenModel, refuse_crossed_bounds, refuse_duplicates
 from penstock.connectors.contract import ReadRequest, Source, SourceCapabilities
+from penstock.spark_functions import f
 from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
@@ -135,8 +136,6 @@ class GeneratorSource(Source):
         return self._rows((stream if self.rows is None else stream.option("rows", self.rows)).load())
 
     def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
-        from pyspark.sql import functions as f
-
         end = 1000 if self.rows is None else self.rows
         return self._rows(spark.range(end).select(f.col("id").alias("number"), f.unix_millis(f.now()).alias("at_ms")))
 
@@ -144,12 +143,11 @@ class GeneratorSource(Source):
         return tuple(Column(name, _sql_type(column)) for name, column in self.columns.items())
 
     def _rows(self, numbers: DataFrame) -> DataFrame:
-        return numbers.select(
-            *(
-                _expression(column, self.seed, place).cast(_sql_type(column)).alias(name)
-                for place, (name, column) in enumerate(self.columns.items())
-            )
-        )
+        columns = [
+            _expression(column, self.seed, place).cast(_sql_type(column)).alias(name)
+            for place, (name, column) in enumerate(self.columns.items())
+        ]
+        return numbers.select(*columns)
 
 
 def _sql_type(column: GeneratedColumn) -> str:
@@ -170,8 +168,6 @@ def _sql_type(column: GeneratedColumn) -> str:
 
 def _expression(column: GeneratedColumn, seed: int, place: int) -> Expression:
     """Compute the column from the number of the row and the seed, so that a replayed batch has the same rows."""
-    from pyspark.sql import functions as f
-
     noise = f.xxhash64(f.col("number"), f.lit(seed), f.lit(place))
     fraction = f.pmod(noise, f.lit(_FRACTION_STEPS)) / f.lit(float(_FRACTION_STEPS))
     match column:
@@ -242,15 +238,9 @@ def _sequence_source() -> type[DataSource]:
             step = (end["at_ms"] - start["at_ms"]) / count if count and self.pace else 0.0
             origin = start["at_ms"] if self.pace else end["at_ms"]
             firsts = range(start["rows"], end["rows"], ROWS_PER_PARTITION)
-            return [
-                Numbers(
-                    first,
-                    min(first + ROWS_PER_PARTITION, end["rows"]),
-                    origin + (first - start["rows"]) * step,
-                    step,
-                )
-                for first in firsts
-            ]
+            lasts = (min(first + ROWS_PER_PARTITION, end["rows"]) for first in firsts)
+            times = (origin + (first - start["rows"]) * step for first in firsts)
+            return [Numbers(first, last, time, step) for first, last, time in zip(firsts, lasts, times, strict=True)]
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
             import numpy

@@ -67,12 +67,8 @@ class TopicPhase(FrozenModel):
     """A Kafka topic."""
 
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        (
-            "validate_writer_schema_ordering",
-            "skip_schema_resolution",
-            "skip_schema_resolution_for_reader_schema_ids",
-        ),
-        "every record is read by its own writer's schema, and new ones are asked for",
+        ("validate_writer_schema_ordering", "skip_schema_resolution", "skip_schema_resolution_for_reader_schema_ids"),
+        "every record is decoded with its writer's schema, and new schemas are fetched",
     )
     source_type: Literal["kafka"]
     """The type of the phase: `kafka`."""

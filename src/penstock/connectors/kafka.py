@@ -19,6 +19,7 @@ from penstock.connectors.kafka_rows import KafkaRows, KnownSchemas, kafka_option
 from penstock.connectors.on_kafka import OnKafka
 from penstock.errors import ServiceError
 from penstock.row_columns import ORDER
+from penstock.spark_functions import f
 from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
@@ -42,12 +43,8 @@ class KafkaSource(OnKafka, RecordSource):
 
     type: Literal["kafka"] = "kafka"
     inert: ClassVar = dict.fromkeys(
-        (
-            "validate_writer_schema_ordering",
-            "skip_schema_resolution",
-            "skip_schema_resolution_for_reader_schema_ids",
-        ),
-        "every record is read by its own writer's schema, and new ones are asked for",
+        ("validate_writer_schema_ordering", "skip_schema_resolution", "skip_schema_resolution_for_reader_schema_ids"),
+        "every record is decoded with its writer's schema, and new schemas are fetched",
     )
     topic: TopicName
     """The name of the topic."""
@@ -143,11 +140,8 @@ class KafkaSource(OnKafka, RecordSource):
 
         admin = KafkaAdmin(self._kafka)
         first, ends = admin.ends([self.topic], earliest=True), admin.ends([self.topic])
-        is_whole = all(
-            first.get((self.topic, number), 0) <= offset + 1 <= ends.get((self.topic, number), 0)
-            for number, offset in places.items()
-        )
-        if not is_whole:
+        offsets = {(self.topic, number): offset for number, offset in places.items()}
+        if not all(first.get(at, 0) <= offset + 1 <= ends.get(at, 0) for at, offset in offsets.items()):
             return None
         since = {number: at for (_, number), at in admin.offsets_since([self.topic], since_ms).items()}
         before = {str(number): places[number] + 1 if number in places else at for number, at in since.items()}
@@ -156,8 +150,6 @@ class KafkaSource(OnKafka, RecordSource):
         return self._reading(request).rows(with_origin(found, ORIGIN), ORIGIN)
 
     def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
-        from pyspark.sql import functions as f
-
         reading = self._reading(request)
         rows = reading.rows(reading.table(spark))
         return rows.where(f.col(ERROR).isNull()).drop(ERROR)
@@ -173,10 +165,8 @@ class KafkaSource(OnKafka, RecordSource):
             found.key_schemas()
 
     def _stream(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
-        reader = (
-            spark.readStream.name(request.name).format("kafka").options(**self._options(request), subscribe=self.topic)
-        )
-        reader = reader.options(**self._start_options())
+        options = {**self._options(request), **self._start_options(), "subscribe": self.topic}
+        reader = spark.readStream.name(request.name).format("kafka").options(**options)
         if self.max_offsets_per_trigger is not None:
             reader = reader.option("maxOffsetsPerTrigger", self.max_offsets_per_trigger)
         if request.any_order:  # several cores read one partition, which loses its order
@@ -200,14 +190,11 @@ class KafkaSource(OnKafka, RecordSource):
         self, spark: SparkSession, request: ReadRequest, before: dict[str, Any], after: dict[str, Any]
     ) -> DataFrame:
         """Read the records between two positions; partitions that the first one lacks are read from their start."""
-        begun = {
-            topic: {number: before.get(topic, {}).get(number, _EARLIEST) for number in ends}
-            for topic, ends in after.items()
-        }
+        begun = {topic: {n: before.get(topic, {}).get(n, _EARLIEST) for n in ends} for topic, ends in after.items()}
         partitions = {topic: [int(number) for number in ends] for topic, ends in after.items()}
         places = {"startingOffsets": json.dumps(begun), "endingOffsets": json.dumps(after)}
-        reader = spark.read.format("kafka").options(**self._options(request), **places, assign=json.dumps(partitions))
-        return reader.load()
+        options = {**self._options(request), **places, "assign": json.dumps(partitions)}
+        return spark.read.format("kafka").options(**options).load()
 
     def _options(self, request: ReadRequest) -> dict[str, str]:
         return kafka_options(self._kafka, headers=self._reading(request).has_operation)

@@ -81,9 +81,8 @@ class KafkaRows:
         """Return the schemas of its records, with the configured replacements of schema ids."""
         source, book = self.source, self._book
         if book is None:
-            hint = "name it in `runtime.schema_registry`"
             text = f"`{source.topic}` is Avro, and there is no schema registry"
-            raise ServiceError("schema-unknown", text, hint=hint)
+            raise ServiceError("schema-unknown", text, hint="name it in `runtime.schema_registry`")
         known = book.schemas(source.topic, source.subject, source.schema_version)
         for override in source.schema_id_overrides:
             if override.to not in known.writers:
@@ -91,7 +90,7 @@ class KafkaRows:
         known = book.schemas(source.topic, source.subject, source.schema_version)
         for override in source.schema_id_overrides:
             if override.to not in known.writers:
-                text = f"the schema registry has no schema in Avro of the number {override.to}"
+                text = f"the schema registry has no Avro schema with the id {override.to}"
                 raise ServiceError("schema-unknown", text, hint=f"see `schema_id_overrides` of `{source.topic}`")
         renamed = {o.from_: known.writers[o.to] for o in source.schema_id_overrides}
         reader = known.reader
@@ -140,7 +139,7 @@ class KafkaRows:
 
     def _envelope_columns(self) -> dict[str, str]:
         if (declared := self._declared) is None:
-            text = f"the columns of `{self.source.topic}` must be declared: they stand in an envelope"
+            text = f"the columns of `{self.source.topic}` must be declared: they are inside an envelope"
             raise ServiceError("schema-unknown", text, hint="give them in `schema`")
         return declared
 

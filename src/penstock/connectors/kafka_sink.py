@@ -13,8 +13,13 @@ from pydantic import Field, PrivateAttr
 from penstock.batch import BatchRef
 from penstock.clients.files.batch_directory import observe_count
 from penstock.clients.files.formats import JSON_OPTIONS
-from penstock.clients.int256.columns import int256_columns, int256_to_texts, text_column, to_decimal_bytes
-from penstock.clients.int256.register import register_int256
+from penstock.clients.int256.columns import (
+    int256_columns,
+    int256_to_texts,
+    register_int256,
+    text_column,
+    to_decimal_bytes,
+)
 from penstock.clients.kafka.confluent_wire import schema_header
 from penstock.clients.kafka.data_formats import format_validator
 from penstock.clients.kafka.decode import OPERATION_HEADER
@@ -26,6 +31,7 @@ from penstock.connectors.contract import KeepRows, SinkCapabilities, StreamSink,
 from penstock.connectors.on_kafka import OnKafka
 from penstock.errors import QueryFailed, ServiceError
 from penstock.row_columns import OP
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.avro_types import avro_record
 from penstock.sql.types.columns import Column
@@ -103,8 +109,6 @@ class KafkaSink(OnKafka, StreamSink):
         return WriteResult(count())
 
     def trial(self, rows: DataFrame, ref: BatchRef, place: str | None = None) -> Iterator[tuple[int, str]] | None:
-        from pyspark.sql import functions as f
-
         if place is not None:
             return self._too_large_rows(rows, place)
         found = self._records(rows)
@@ -141,8 +145,6 @@ class KafkaSink(OnKafka, StreamSink):
 
     def _records(self, batch: DataFrame, *beside: str) -> DataFrame:
         """Encode rows as records; the columns `beside` are kept unchanged."""
-        from pyspark.sql import functions as f
-
         if self.data_format == "json":
             batch = int256_to_texts(batch)
             whole = f.struct(*(quote_spark_identifier(name) for name in batch.columns if name not in (OP, *beside)))
@@ -162,15 +164,12 @@ class KafkaSink(OnKafka, StreamSink):
     def _key(self, batch: DataFrame) -> SparkColumn:
         """Return the record key: the parts joined by colons, or as a JSON object if one is null, because joined text
         without the null would be the key of another row."""
-        from pyspark.sql import functions as f
-
         parts = [text_column(batch, name).cast("string").alias(name) for name in self.primary_key]
         has_null = reduce(or_, (part.isNull() for part in parts))
         return f.when(has_null, f.to_json(f.struct(*parts), JSON_OPTIONS)).otherwise(f.concat_ws(":", *parts))
 
     def _avro(self, batch: DataFrame) -> SparkColumn:
         """Encode values as Avro in the registry's wire format, with a registered schema."""
-        from pyspark.sql import functions as f
         from pyspark.sql.avro.functions import to_avro
         from pyspark.sql.types import NullType
 
@@ -178,29 +177,19 @@ class KafkaSink(OnKafka, StreamSink):
         if wide:
             register_int256(batch.sparkSession)
 
-        def column(name: str) -> SparkColumn:
-            kind = wide.get(name)
-            if isinstance(batch.schema[name].dataType, NullType):
-                return f.col(quote_spark_identifier(name)).cast("string").alias(name)
-            return (
-                text_column(batch, name)
-                if kind is None
-                else to_decimal_bytes(f.col(quote_spark_identifier(name)), kind).alias(name)
-            )
+        def column(name: str, kind: str | None = None) -> SparkColumn:
+            """Return a column for Avro, cast to a Spark type if one is given."""
+            value = f.col(quote_spark_identifier(name))
+            if name in wide:
+                return to_decimal_bytes(value, wide[name]).alias(name)
+            if kind is None and isinstance(batch.schema[name].dataType, NullType):
+                kind = "string"
+            return text_column(batch, name) if kind is None else value.cast(kind).alias(name)
 
         if self.schema_ is not None:
-            known = columns_of(self.schema_, "avro") or ()
-            whole = f.struct(
-                *(
-                    column(c.name)
-                    if c.name in wide
-                    else f.col(quote_spark_identifier(c.name)).cast(str(c.type)).alias(c.name)
-                    for c in known
-                )
-            )
-            return f.concat(
-                f.lit(schema_header(self._book.register(self._subject, self.schema_))), to_avro(whole, self.schema_)
-            )
+            whole = f.struct(*(column(c.name, str(c.type)) for c in columns_of(self.schema_, "avro") or ()))
+            number = self._book.register(self._subject, self.schema_)
+            return f.concat(f.lit(schema_header(number)), to_avro(whole, self.schema_))
         whole = f.struct(*(column(name) for name in batch.columns if name != OP))
         fields: Any = batch.select(whole.alias("row")).schema[0].dataType
         columns = [Column(field.name, wide.get(field.name) or field.dataType.simpleString()) for field in fields]
@@ -232,8 +221,6 @@ class KafkaSink(OnKafka, StreamSink):
 
 def _size(records: DataFrame) -> SparkColumn:
     """Return the maximum size of a record in bytes, before compression."""
-    from pyspark.sql import functions as f
-
     parts = [f.coalesce(f.octet_length(name), f.lit(0)) for name in ("value", "key") if name in records.columns]
     headers = [f.size("headers") * _HEADER] if "headers" in records.columns else []
     return sum([*parts, *headers], start=f.lit(_AROUND))

@@ -39,7 +39,7 @@ class MemorySink(Sink):
         before = kept.get(ref.directory)
         if before is not None:
             if before.offsets != ref.offsets:
-                text = f"batch {ref.batch_id} of `{ref.query}` was kept before, from other input"
+                text = f"batch {ref.batch_id} of `{ref.query}` was written before from other input"
                 raise QueryFailed("batch-conflict", text)
             batch.write.format("noop").mode("append").save()
             return WriteResult(0)

@@ -49,7 +49,7 @@ class PostgresSink(TableSink):
     """
 
     type: Literal["postgres"] = "postgres"
-    delivery = "exactly once: rows, and a note of their batch in `penstock_ledger`, are one transaction"
+    delivery = "exactly once: rows and the entry of their batch in `penstock_ledger` are one transaction"
 
     located_by = ("database", "schema", "table")
     table: str = Field(min_length=1)
@@ -69,14 +69,8 @@ class PostgresSink(TableSink):
 
     @property
     def _writer(self) -> TableWriter:
-        return TableWriter(
-            self._server,
-            QualifiedTable(self.schema_, self.table),
-            self.primary_key,
-            self.on_conflict,
-            self.update_where,
-            self.schema_change,
-        )
+        table, change = QualifiedTable(self.schema_, self.table), self.schema_change
+        return TableWriter(self._server, table, self.primary_key, self.on_conflict, self.update_where, change)
 
 
 class PostgresTable(PostgresAddress, Source):
@@ -124,18 +118,10 @@ class JdbcSink(Sink):
     delivery = PostgresSink.delivery
     located_by = ("table.name.format",)
     own_labels: ClassVar = frozenset({"table"})
-    inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        (
-            "batch_size",
-            "max_retries",
-            "retry_backoff_ms",
-            "key_converter",
-            "value_converter",
-            "schemas_enable",
-            "tasks_max",
-        ),
-        "it belongs to Kafka Connect",
-    )
+    inert: ClassVar[Mapping[str, str]] = dict.fromkeys((
+        "batch_size", "max_retries", "retry_backoff_ms", "key_converter", "value_converter", "schemas_enable",
+        "tasks_max",
+    ), "it belongs to Kafka Connect")  # fmt: skip
 
     url: str = Field(alias="connection.url")
     """`jdbc:postgresql://host:port/database`."""
@@ -228,15 +214,9 @@ class JdbcSink(Sink):
         found = _ADDRESS.fullmatch(self.url)
         assert found is not None
         more = dict(parse_qsl(found["more"] or ""))
-        server = PostgresServer(
-            found["host"],
-            int(found["port"] or 5432),
-            self.user,
-            self.password.get_secret_value(),
-            found["database"],
-            more.get("sslmode", "prefer"),
-            more.get("sslrootcert"),
-        )
+        host, port, mode = found["host"], int(found["port"] or 5432), more.get("sslmode", "prefer")
+        login = (self.user, self.password.get_secret_value())
+        server = PostgresServer(host, port, *login, found["database"], mode, more.get("sslrootcert"))
         if (wait := more.get("connectTimeout", "0")).isdecimal() and int(wait):
             server = replace(server, patience_seconds=int(wait))
         key = self.capabilities.replace_key
@@ -244,10 +224,6 @@ class JdbcSink(Sink):
             hint = "name its columns in `pk.fields`, or give the model a `key`"
             raise PlanRefused("not-runnable-here", "`insert.mode: upsert` needs a key, and there is none", hint=hint)
         schema, _, table = (self.table or self.from_.rpartition(".")[2]).rpartition(".")
-        return TableWriter(
-            server,
-            QualifiedTable(schema or more.get("currentSchema", "public"), table),
-            key,
-            schema_change="evolve" if self.auto_evolve else "fail",
-            create=self.auto_create,
-        )
+        name = QualifiedTable(schema or more.get("currentSchema", "public"), table)
+        change: Literal["evolve", "fail"] = "evolve" if self.auto_evolve else "fail"
+        return TableWriter(server, name, key, schema_change=change, create=self.auto_create)

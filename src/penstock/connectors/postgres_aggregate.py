@@ -69,9 +69,7 @@ class PostgresAggregateSink(TableSink):
     """
 
     type: Literal["postgres_aggregate"] = "postgres_aggregate"
-    delivery = (
-        "exactly once: rows, what they change, and a note of their batch in `penstock_ledger`, are one transaction"
-    )
+    delivery = "exactly once: rows, aggregates and the entry of their batch in `penstock_ledger` are one transaction"
     located_by = ("database", "schema", "landing_table", "agg_table")
     schema_: str = Field("public", alias="schema", min_length=1)
     """The schema of both tables. It is created if it does not exist."""
@@ -119,10 +117,6 @@ class PostgresAggregateSink(TableSink):
         if not self.primary_key:
             raise PlanRefused("missing-field", _KEY_MESSAGE, hint="add `primary_key: …`")
         groups = tuple(Group(name, said.from_ or name, said.type) for name, said in self.group_by.items())
-        return TableWriter(
-            self._server,
-            QualifiedTable(self.schema_, self.landing_table),
-            self.primary_key,
-            schema_change=self.schema_change,
-            aggregation=Aggregation(QualifiedTable(self.schema_, self.agg_table), groups, self._figures),
-        )
+        aggregation = Aggregation(QualifiedTable(self.schema_, self.agg_table), groups, self._figures)
+        rows, change = QualifiedTable(self.schema_, self.landing_table), self.schema_change
+        return TableWriter(self._server, rows, self.primary_key, schema_change=change, aggregation=aggregation)

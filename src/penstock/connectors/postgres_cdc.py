@@ -19,6 +19,7 @@ from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.config import Names, Number, TextPattern, Whole
 from penstock.connectors.contract import ReadRequest, Source, SourceCapabilities
 from penstock.row_columns import ORDER
+from penstock.spark_functions import f
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,9 +112,8 @@ class PostgresCdcSource(PostgresAddress, Source):
 
         schema, _, table = (self.table if self.schema_ is None else "").rpartition(".")
         name = QualifiedTable(self.schema_ or schema or "public", table or self.table)
-        found = describe_table(
-            self.server, name, self.columns, self.as_text, self.primary_key, with_old=self.emit_update_before_row
-        )
+        with_old = self.emit_update_before_row
+        found = describe_table(self.server, name, self.columns, self.as_text, self.primary_key, with_old=with_old)
         if wrong := invalid_names_error((column.name for column in found.columns), f"table `{name}`", _RENAME_HINT):
             raise wrong
         begun = None if directory is None else read_state(directory)
@@ -129,7 +129,7 @@ class PostgresCdcSource(PostgresAddress, Source):
             with_rows=self.snapshot == "initial",
             passes_truncate=self.on_truncate == "skip",
             most_rows=self.max_rows_per_trigger,
-            with_old=self.emit_update_before_row,
+            with_old=with_old,
             makes_publication=self.auto_create_publication,
             directory=directory,
         )
@@ -140,14 +140,10 @@ class PostgresCdcPlugin(PostgresCdcSource):
 
     type: Literal["postgres_cdc_source"] = "postgres_cdc_source"  # type: ignore[assignment]
     by_options = True
-    inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        (
-            "memory_backpressure_enabled",
-            "memory_backpressure_activate_threshold",
-            "memory_backpressure_resume_threshold",
-        ),
-        "rows are read in batches, as many as `max_rows_per_trigger` says",
-    )
+    inert: ClassVar[Mapping[str, str]] = {
+        f"memory_backpressure_{setting}": "rows are read in batches, as many as `max_rows_per_trigger` says"
+        for setting in ("enabled", "activate_threshold", "resume_threshold")
+    }
     memory_backpressure_enabled: bool = True
     """Accepted, but has no effect: rows are read in batches."""
     memory_backpressure_activate_threshold: Number | None = Field(None, gt=0, le=1)
@@ -164,7 +160,5 @@ def _own_name(table: str, of: str) -> str:
 
 def _add_order(rows: DataFrame) -> DataFrame:
     """Add the order of the server's log. The rows of the snapshot have no order, and each key only once."""
-    from pyspark.sql import functions as f
-
     zero = f.lit(0).cast("bigint")
     return rows.withColumns(dict(zip(ORDER, (zero, f.lit(""), f.monotonically_increasing_id(), zero), strict=True)))

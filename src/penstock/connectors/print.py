@@ -14,6 +14,7 @@ from penstock.config import Whole
 from penstock.connectors.contract import NO_SERVICE, KeepRows, Sink, SinkCapabilities, WriteResult
 from penstock.row_columns import OP
 from penstock.settings import Settings
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ class PrintSink(Sink):
         return found
 
     def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
-        from pyspark.sql import functions as f
-
         data = [f.col(quote_spark_identifier(name)) for name in batch.columns if name != OP]
         lines = batch.select(row_operation(batch).alias("kind"), f.to_json(f.struct(*data), JSON_OPTIONS).alias("row"))
         every = self.sample_every or self._settings.print_sink.sample_every

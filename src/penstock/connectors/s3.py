@@ -28,10 +28,8 @@ class S3Sink(Sink):
     """
 
     type: Literal["s3-sink"] = "s3-sink"
-    waives: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        NO_SERVICE, "seen on a local path only, without an object store"
-    )
-    delivery = "exactly once: a batch that is done again writes over the files of the first try"
+    waives: ClassVar[Mapping[str, str]] = dict.fromkeys(NO_SERVICE, "tested on local paths, without an object store")
+    delivery = "exactly once: a retried batch overwrites the files of the first attempt"
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("flush_size", "storage_class", "key_converter", "value_converter", "tasks_max"), "it belongs to Kafka Connect"
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from penstock.batch import PartRead
-from penstock.clients.files import parquet
+from penstock.clients.files import parquet, text_rows
 from penstock.clients.files.formats import (
     FORMATS,
     STREAM_OPTIONS,
@@ -24,24 +24,12 @@ from penstock.clients.files.formats import (
     known_columns,
 )
 from penstock.clients.files.schema_inference import infer_columns
-from penstock.clients.files.text_rows import (
-    TEXT_FORMATS,
-    decode_dead_letters,
-    drop_undecodable,
-    file_address,
-    number_lines,
-    read_rows,
-    read_whole_files,
-    reader_name,
-    reader_options,
-    reader_schema,
-    row_origin,
-)
 from penstock.config import FrozenModel
 from penstock.connectors.contract import ERROR, ORIGIN, ReadRequest, RecordSource, SourceCapabilities
 from penstock.connectors.topic_fields import TopicFields
 from penstock.errors import ServiceError
 from penstock.row_columns import OP, ORDER
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Column, Columns
 
@@ -81,43 +69,32 @@ class TopicSource(TopicFields, RecordSource):
     @property
     def _has_records(self) -> bool:
         """Whether rows are decoded from lines of text, which are records. Models write Parquet, which is complete."""
-        return not TEXT_FORMATS.isdisjoint(self.formats)
+        return not text_rows.TEXT_FORMATS.isdisjoint(self.formats)
 
     def read(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         """Return the stream, in the order in which files arrived, and of rows in a file."""
-        self._make_directory()
+        try:
+            self.path().mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ServiceError("not-writable", f"cannot create {self.path()}: {error.strerror}") from error
         found, order = self._columns(spark, request), _order() if request.ordered else None
-        return self._union_tables(
-            [
-                self._rows(
-                    spark.readStream.name(f"{request.name}_{f.name}")
-                    .format(reader_name(f))
-                    .schema(reader_schema(f, columns))
-                    .options(
-                        recursiveFileLookup="true",
-                        pathGlobFilter=f.glob,
-                        **STREAM_OPTIONS,
-                        **reader_options(f),
-                    )
-                    .load(escape_glob(self.path())),
-                    f,
-                    columns,
-                    order,
-                )
-                for f in self._formats()
-                for columns in [self._columns_in(f, found)]
-            ]
-        )
+        tables = []
+        for form in self._formats():
+            columns = self._columns_in(form, found)
+            reader = spark.readStream.name(f"{request.name}_{form.name}").format(text_rows.reader_name(form))
+            options = {"recursiveFileLookup": "true", "pathGlobFilter": form.glob, **STREAM_OPTIONS}
+            reader = reader.schema(text_rows.reader_schema(form, columns))
+            reader = reader.options(**options, **text_rows.reader_options(form))
+            tables.append(self._rows(reader.load(escape_glob(self.path())), form, columns, order))
+        return self._union_tables(tables)
 
     def reread(
         self, spark: SparkSession, request: ReadRequest, parts: Mapping[str, PartRead] | None
     ) -> DataFrame | None:
-        from pyspark.sql import functions as f
-
         every = self._columns(spark, request)
         order = _order(f.monotonically_increasing_id()) if request.ordered else {}
         if self._has_records:
-            read_whole_files(spark)
+            text_rows.read_whole_files(spark)
         tables = []
         for form in self._formats():
             if parts is None:
@@ -127,10 +104,10 @@ class TopicSource(TopicFields, RecordSource):
             if not files:
                 continue
             columns = self._columns_in(form, every)
-            reader = spark.read.format(reader_name(form)).schema(reader_schema(form, columns))
-            table = reader.options(**reader_options(form)).load(list(map(address_to_path, files)))
-            own = {ORIGIN: row_origin(form, columns, self._file())} if self._has_records else {}
-            found = number_lines(table, form) if own else table
+            reader = spark.read.format(text_rows.reader_name(form)).schema(text_rows.reader_schema(form, columns))
+            table = reader.options(**text_rows.reader_options(form)).load(list(map(address_to_path, files)))
+            own = {ORIGIN: text_rows.row_origin(form, columns, self._file())} if self._has_records else {}
+            found = text_rows.number_lines(table, form) if own else table
             tables.append(self._rows(found, form, columns, {**own, **order}))
         return self._union_tables(tables) if tables else None
 
@@ -138,27 +115,23 @@ class TopicSource(TopicFields, RecordSource):
         """Decode dead letters, which hold the original lines of JSON or CSV, or rows as JSON."""
         form = FORMATS["csv" if "csv" in self.formats else "json"]
         columns = self._columns_in(FORMATS["json"], self._columns(records.sparkSession, request))
-        return decode_dead_letters(records, form, columns)
+        return text_rows.decode_dead_letters(records, form, columns)
 
     def peek(self, spark: SparkSession, request: ReadRequest) -> DataFrame:
         found = self._columns(spark, request)
         tables = [
-            self._rows(_table(spark, self.path(), f, reader_schema(f, columns)), f, columns)
-            for f in self._present_formats()
-            for columns in [self._columns_in(f, found)]
+            self._rows(_table(spark, self.path(), form, text_rows.reader_schema(form, columns)), form, columns)
+            for form in self._present_formats()
+            for columns in [self._columns_in(form, found)]
         ]
         if not tables:
             return spark.createDataFrame([], found)
-        return drop_undecodable(self._union_tables(tables))
+        return text_rows.drop_undecodable(self._union_tables(tables))
 
     def _rows(
-        self,
-        table: DataFrame,
-        form: Format,
-        columns: StructType,
-        beside: Mapping[str, SparkColumn] | None = None,
+        self, table: DataFrame, form: Format, columns: StructType, beside: Mapping[str, SparkColumn] | None = None
     ) -> DataFrame:
-        rows = read_rows(table, form, columns, beside)
+        rows = text_rows.read_rows(table, form, columns, beside)
         return rows if self._has_records else rows.drop(ERROR)
 
     def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
@@ -180,11 +153,8 @@ class TopicSource(TopicFields, RecordSource):
 
     def _file(self) -> SparkColumn:
         """Return the file of a row, as a path that begins with the name of the topic."""
-        from pyspark.sql import functions as f
-
-        return f.regexp_replace(
-            file_address(), f"^(file:)?/*{re.escape(str(self.path().absolute()).lstrip('/'))}", self.topic
-        )
+        directory = re.escape(str(self.path().absolute()).lstrip("/"))
+        return f.regexp_replace(text_rows.file_address(), f"^(file:)?/*{directory}", self.topic)
 
     def _columns(self, spark: SparkSession, request: ReadRequest) -> StructType:
         from pyspark.sql.types import StructType
@@ -198,11 +168,9 @@ class TopicSource(TopicFields, RecordSource):
             return declared
         for form in self._present_formats():
             return self._infer_columns(spark, form)
-        raise ServiceError(
-            "schema-unknown",
-            f"the topic `{self.topic}` has no columns declared and no files to find them in",
-            hint=f"declare `columns` on its source, or put a file into {self.path()}",
-        )
+        text = f"the topic `{self.topic}` has no columns declared and no files to find them in"
+        hint = f"declare `columns` on its source, or put a file into {self.path()}"
+        raise ServiceError("schema-unknown", text, hint=hint)
 
     def _columns_in(self, form: Format, columns: StructType) -> StructType:
         """Return the columns to look for in files of a format. CSV files have no operation unless it is declared."""
@@ -217,7 +185,7 @@ class TopicSource(TopicFields, RecordSource):
 
     def _infer_columns(self, spark: SparkSession, form: Format) -> StructType:
         """Infer the columns of the files of one format."""
-        if form.name not in TEXT_FORMATS:
+        if form.name not in text_rows.TEXT_FORMATS:
             return _table(spark, self.path(), form, None).schema
         options = {"recursiveFileLookup": "true", "pathGlobFilter": form.glob, **form.read_options}
         files = [escape_glob(file) for file in files_under(self.path(), form)]
@@ -227,19 +195,11 @@ class TopicSource(TopicFields, RecordSource):
         return [FORMATS[name] for name in self.formats]
 
     def _present_formats(self) -> list[Format]:
-        return [f for f in self._formats() if next(files_under(self.path(), f), None)]
-
-    def _make_directory(self) -> None:
-        try:
-            self.path().mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ServiceError("not-writable", f"cannot make {self.path()}: {error.strerror}") from error
+        return [form for form in self._formats() if next(files_under(self.path(), form), None)]
 
 
 def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
     """Return the columns of `ORDER`, from Spark's file metadata, and the position of a row in its file if known."""
-    from pyspark.sql import functions as f
-
     came = f.unix_micros(f.col("_metadata.file_modification_time"))
     last = f.lit(0).cast("bigint") if place is None else place
     places = (came, f.col("_metadata.file_path"), f.col("_metadata.file_block_start"), last)
@@ -247,7 +207,6 @@ def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
 
 
 def _table(spark: SparkSession, path: Path, form: Format, schema: StructType | None) -> DataFrame:
-    reader = spark.read.format(reader_name(form)).options(
-        recursiveFileLookup="true", pathGlobFilter=form.glob, mergeSchema="true", **reader_options(form)
-    )
+    options = {"recursiveFileLookup": "true", "pathGlobFilter": form.glob, "mergeSchema": "true"}
+    reader = spark.read.format(text_rows.reader_name(form)).options(**options, **text_rows.reader_options(form))
     return (reader.schema(schema) if schema is not None else reader).load(escape_glob(path))

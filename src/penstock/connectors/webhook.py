@@ -21,6 +21,7 @@ from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
 from penstock.row_columns import OP
 from penstock.settings import Settings
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _SECRET: Final = TextPattern(
     "[A-Za-z0-9]+(_[A-Za-z0-9]+)*",
     "the name of a secret has letters (a to z, in either case) and digits, and single `_` between them",
 )
-_TELLING: Final = 8
+_SHORTEST_SECRET: Final = 8
 """The minimum length of a header's value that may be a secret, and is masked in messages."""
 _OURS: Final = frozenset({"content-length", "transfer-encoding", "connection", "idempotency-key"})
 
@@ -96,7 +97,7 @@ class WebhookSink(Sink):
     @model_validator(mode="after")
     def _check_refusal_settings(self) -> Self:
         if self.skip_on_error and self.on_error == "dead_letter":
-            raise ValueError("`skip_on_error` passes rows over, and `on_error: dead_letter` keeps them: remove one")
+            raise ValueError("`skip_on_error` skips rows, and `on_error: dead_letter` stores them: remove one")
         return self
 
     def remarks(self, settings: Settings) -> Iterator[Remark]:
@@ -128,8 +129,6 @@ class WebhookSink(Sink):
         Endpoint(self.url, {}, CONNECT_SECS, 0).check()
 
     def write(self, batch: DataFrame, ref: BatchRef, keep: KeepRows | None = None) -> WriteResult:
-        from pyspark.sql import functions as f
-
         from penstock.clients.http.sender import MESSAGE, RESULT, ROW
 
         sender = self._sender(ref, self.on_error if keep else self.refusal_action)
@@ -148,8 +147,6 @@ class WebhookSink(Sink):
 
     def _rows(self, batch: DataFrame) -> DataFrame:
         """Return rows as JSON, encoded by Spark, with a hash of their keys."""
-        from pyspark.sql import functions as f
-
         from penstock.clients.http.sender import KEY, ROW
 
         op = row_operation(batch).alias(OP)
@@ -180,13 +177,9 @@ class WebhookSink(Sink):
         said = {name.lower() for name in (*self.headers, *secret)}
         kept = {name: value for name, value in headers.items() if name.lower() not in said}
         timeout_ms = self.timeout or self._settings.external_http_handler.operator_timeout_sec * 1000
-        return Endpoint(
-            self.url,
-            {**kept, **self.headers, **secret},
-            timeout_ms / 1000,
-            self.retry_for / 1000,
-            (*secret.values(), *(value for value in self.headers.values() if len(value) >= _TELLING)),
-        )
+        masked = (*secret.values(), *(value for value in self.headers.values() if len(value) >= _SHORTEST_SECRET))
+        sent = {**kept, **self.headers, **secret}
+        return Endpoint(self.url, sent, timeout_ms / 1000, self.retry_for / 1000, masked)
 
     def _filled_secret(self) -> dict[str, str]:
         """Return the secret header as a dictionary; empty if none is configured."""
@@ -215,7 +208,7 @@ def _wrong_name(name: str) -> str | None:
     """Return why a header of this name cannot be sent."""
     if not _TOKEN.fullmatch(name):
         return f"the header `{name}` cannot be sent"
-    return f"the header `{name}` is not yours to say" if name.lower() in _OURS else None
+    return f"the header `{name}` is set by the sink itself" if name.lower() in _OURS else None
 
 
 def _wrong_value(name: str, value: str) -> str | None:

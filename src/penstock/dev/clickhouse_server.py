@@ -21,26 +21,11 @@ import pyarrow as pa
 
 from penstock.dev.clickhouse import DATABASE, USER
 
-_NOT_SETTINGS: Final = frozenset(
-    [
-        "query",
-        "database",
-        "default_format",
-        "user",
-        "password",
-        "query_id",
-        "role",
-        "quota_key",
-        "compress",
-        "decompress",
-        "buffer_size",
-        "wait_end_of_query",
-        "session_id",
-        "session_check",
-        "session_timeout",
-        "client_protocol_version",
-    ]
-)
+_NOT_SETTINGS: Final = frozenset({
+    "query", "database", "default_format", "user", "password", "query_id", "role", "quota_key", "compress",
+    "decompress", "buffer_size", "wait_end_of_query", "session_id", "session_check", "session_timeout",
+    "client_protocol_version",
+})  # fmt: skip
 _INSERT: Final = re.compile(rb"(?is)\s*(INSERT\s+INTO\s.*?)\s+FORMAT\s+(\w+)\s*;?\s*")
 _CODE: Final = re.compile(r"Code: (\d+)\. ")
 _STATUS: Final = {516: 403, 497: 403, 60: 404, 81: 404, 47: 400, 62: 400, 115: 400}
@@ -104,10 +89,9 @@ class Handler(BaseHTTPRequestHandler):
         if address.path == "/ping" or not (said.get("query") or body):
             self._answer(200, b"Ok.\n", {})
             return
-        user, password = self._who(said)
+        user, password = self._login(said)
         if (user, password) != (USER, ""):
-            text = f"Code: 516. DB::Exception: {user}: Authentication failed. (AUTHENTICATION_FAILED)"
-            self._fail(516, text)
+            self._fail(516, f"Code: 516. DB::Exception: {user}: Authentication failed. (AUTHENTICATION_FAILED)")
             return
         sql, data = (said["query"].encode(), body) if said.get("query") else (body, b"")
         form = said.get("default_format") or self.headers.get("X-ClickHouse-Format") or "TabSeparated"
@@ -121,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
 
     do_POST = do_GET  # noqa: N815 - the names are http.server's
 
-    def _who(self, said: Mapping[str, str]) -> tuple[str, str]:
+    def _login(self, said: Mapping[str, str]) -> tuple[str, str]:
         given = self.headers.get("Authorization", "")
         if given.startswith("Basic "):
             user, _, password = base64.b64decode(given.removeprefix("Basic ")).decode().partition(":")

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from penstock.clients.jvm.java import find_java
-from penstock.clients.jvm.maven import Package, fetch, unpack_archive
-from penstock.dev.kafka import LOGGING, PACKAGES, VERSION
+from penstock.clients.jvm.maven import Package, unpack_archive
+from penstock.dev.kafka import PACKAGES, VERSION, java_command
 from penstock.dev.processes import RunningService, own_port, responds, start
 
 RUNTIME: Final = (*PACKAGES, Package("org.apache.kafka", "connect-runtime", VERSION))
@@ -14,23 +13,12 @@ PLUGINS: Final = (Package("io.debezium", "debezium-connector-jdbc", "3.6.0.Final
 
 def up(home: Path, bootstrap_servers: str) -> RunningService:
     """Start a worker that uses a running Kafka. Connectors and their offsets are stored in topics there."""
-    home.mkdir(parents=True, exist_ok=True)
     port = own_port(home)
     properties = home / "connect.properties"
     properties.write_text(_properties(bootstrap_servers, port), encoding="utf-8")
-    (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
-    command: list[str | Path] = [
-        find_java().home / "bin" / "java",
-        "-Xmx512m",
-        f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
-        "-cp",
-        ":".join(map(str, fetch(RUNTIME))),
-        "org.apache.kafka.connect.cli.ConnectDistributed",
-        properties,
-    ]
+    command = [*java_command(home, RUNTIME), "org.apache.kafka.connect.cli.ConnectDistributed", properties]
     url = f"http://127.0.0.1:{port}"
-    ready = f"{url}/connectors"
-    return start("Kafka Connect", home, command, {"url": url}, lambda: responds(ready))
+    return start("Kafka Connect", home, command, {"url": url}, lambda: responds(f"{url}/connectors"))
 
 
 def _properties(bootstrap_servers: str, port: int) -> str:

@@ -1,6 +1,5 @@
 """Kafka as a single process: broker and controller, with topics on the local disk."""
 
-import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
@@ -10,8 +9,7 @@ from typing import Final
 
 from penstock.clients.jvm.java import find_java
 from penstock.clients.jvm.maven import Package, fetch
-from penstock.dev.processes import RunningService, answers, free_port, own_port, start
-from penstock.errors import ServiceError
+from penstock.dev.processes import RunningService, answers, free_port, own_port, run_to_end, start
 
 VERSION: Final = "4.3.1"
 PACKAGES: Final = (
@@ -33,8 +31,12 @@ rootLogger.appenderRef.out.ref = out
 """
 
 
-def class_path() -> str:
-    return ":".join(map(str, fetch(PACKAGES)))
+def java_command(home: Path, packages: Sequence[Package]) -> list[str | Path]:
+    """Return a command that runs a class of these packages, and configure its log."""
+    logging = home / "log4j2.properties"
+    logging.write_text(LOGGING, encoding="utf-8")
+    java = find_java().home / "bin" / "java"
+    return [java, "-Xmx512m", f"-Dlog4j2.configurationFile={logging}", "-cp", ":".join(map(str, fetch(packages)))]
 
 
 def up(
@@ -48,17 +50,10 @@ def up(
 
     `settings` override ours. `users` are created with a new broker, in the syntax of Kafka's own tools.
     """
-    home.mkdir(parents=True, exist_ok=True)
     port, controller = own_port(home, port), free_port()
     properties = home / "server.properties"
     properties.write_text(_properties(home, port, controller, settings), encoding="utf-8")
-    (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
-    java: list[str | Path] = [
-        find_java().home / "bin" / "java",
-        "-Xmx512m",
-        f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
-    ]
-    java += ["-cp", class_path()]
+    java = java_command(home, PACKAGES)
     if not (home / "data" / "meta.properties").is_file():
         _format(java, properties, users)
     about = {"bootstrap_servers": f"127.0.0.1:{port}"}
@@ -69,12 +64,7 @@ def _format(java: list[str | Path], properties: Path, users: Sequence[str]) -> N
     cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", properties]
     command += [part for user in users for part in ("--add-scram", user)]
-    ended = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    if ended.returncode != 0:
-        said = (ended.stderr or ended.stdout).strip().splitlines()
-        raise ServiceError(
-            "dev-not-started", f"Kafka cannot lay out its data: {said[-1] if said else 'no reason given'}"
-        )
+    run_to_end("Kafka cannot create its data directory", command)
 
 
 def _properties(home: Path, port: int, controller: int, settings: Mapping[str, str]) -> str:
@@ -84,9 +74,7 @@ def _properties(home: Path, port: int, controller: int, settings: Mapping[str, s
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": ",".join(
-            ("CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in _PROTOCOLS))
-        ),
+        "listener.security.protocol.map": ",".join(["CONTROLLER:PLAINTEXT", *(f"{p}:{p}" for p in _PROTOCOLS)]),
         "log.dirs": str(home / "data"),
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "4",

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from penstock.dev.processes import RunningService, own_port, start
+from penstock.dev.processes import RunningService, own_port, run_to_end, start
 from penstock.errors import ServiceError
 
 USER: Final = "penstock"
@@ -113,14 +113,9 @@ def _init_data(programs: Path, data: Path, owner: int | None) -> None:
         secret.flush()
         if owner is not None:
             os.chown(secret.name, owner, -1)
-        command = [
-            *(programs / "initdb", "-D", data, "-U", USER, "--pwfile", secret.name, "--auth", "scram-sha-256"),
-            *("--encoding", "UTF8", "--locale", "C.UTF-8"),
-        ]
-        ended = subprocess.run([str(part) for part in command], capture_output=True, text=True, user=owner, cwd=data)
-    if ended.returncode != 0:
-        said = (ended.stderr or ended.stdout).strip().splitlines()
-        raise ServiceError("dev-not-started", f"PostgreSQL cannot lay out its data: {said[-1] if said else ''}")
+        command: list[str | Path] = [programs / "initdb", "-D", data, "-U", USER, "--pwfile", secret.name]
+        command += ["--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8"]
+        run_to_end("PostgreSQL cannot create its data directory", command, user=owner, cwd=data)
 
 
 def _accepts_logins(port: int) -> bool:

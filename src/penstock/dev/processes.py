@@ -79,6 +79,14 @@ def start(
     return running
 
 
+def run_to_end(what: str, command: Sequence[str | Path], *, user: int | None = None, cwd: Path | None = None) -> None:
+    """Run a command. Raise a ServiceError with the last line of its output if it fails."""
+    ended = subprocess.run([str(part) for part in command], capture_output=True, text=True, user=user, cwd=cwd)
+    if ended.returncode != 0:
+        lines = (ended.stderr or ended.stdout).strip().splitlines()
+        raise ServiceError("dev-not-started", f"{what}: {lines[-1] if lines else 'no reason given'}")
+
+
 def find(home: Path) -> RunningService | None:
     """Return the service with data in this directory; None if it does not run."""
     try:
@@ -126,13 +134,12 @@ def _start_time(pid: int) -> str:
 def _ps_start_time(pid: int) -> str:
     if Path("/proc/self").exists():
         return ""
-    told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
-    return told.stdout.strip()
+    return subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
 
 
 def _last_line(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it said nothing"
+    return lines[-1][:300] if lines else "its log is empty"
 
 
 def free_port() -> int:

@@ -15,13 +15,7 @@ def up(home: Path) -> RunningService:
     """Start a registry. Its content is lost when it ends."""
     port = own_port(home)
     (runner,) = unpack_archive(PACKAGE).glob("*-runner.jar")
-    command: list[str | Path] = [
-        find_java().home / "bin" / "java",
-        "-Xmx256m",
-        "-Dquarkus.http.host=127.0.0.1",
-        f"-Dquarkus.http.port={port}",
-        "-jar",
-        runner,
-    ]
+    java: list[str | Path] = [find_java().home / "bin" / "java", "-Xmx256m"]
+    command = [*java, "-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}", "-jar", runner]
     url = f"http://127.0.0.1:{port}{_API}"
     return start("the schema registry", home, command, {"url": url}, lambda: responds(f"{url}/subjects"))

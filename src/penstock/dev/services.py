@@ -9,37 +9,12 @@ from penstock.dev.processes import RunningService, find, stop
 
 Begin = Callable[[Path, Mapping[str, RunningService]], RunningService]
 
-
-def _kafka(home: Path, running: Mapping[str, RunningService]) -> RunningService:
-    return kafka.up(home, settings=kafka.AUTO_CREATE)
-
-
-def _strict_kafka(home: Path, running: Mapping[str, RunningService]) -> RunningService:
-    return kafka.up(home)
-
-
-def _registry(home: Path, running: Mapping[str, RunningService]) -> RunningService:
-    return registry.up(home)
-
-
-def _connect(home: Path, running: Mapping[str, RunningService]) -> RunningService:
-    return connect.up(home, str(running["kafka"].about["bootstrap_servers"]))
-
-
-def _postgres(home: Path, running: Mapping[str, RunningService]) -> RunningService:
-    return postgres.up(home)
-
-
-def _clickhouse(home: Path, running: Mapping[str, RunningService]) -> RunningService:
-    return clickhouse.up(home)
-
-
 SERVICES: Final[Mapping[str, Begin]] = {
-    "kafka": _kafka,
-    "registry": _registry,
-    "connect": _connect,
-    "postgres": _postgres,
-    "clickhouse": _clickhouse,
+    "kafka": lambda home, _: kafka.up(home, settings=kafka.AUTO_CREATE),
+    "registry": lambda home, _: registry.up(home),
+    "connect": lambda home, running: connect.up(home, str(running["kafka"].about["bootstrap_servers"])),
+    "postgres": lambda home, _: postgres.up(home),
+    "clickhouse": lambda home, _: clickhouse.up(home),
 }
 """The services in the order in which they start."""
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {"connect": ("kafka",)}
@@ -54,7 +29,7 @@ def up(
     """
     wanted = {need for name in names for need in (name, *NEEDS.get(name, ()))}
     running: dict[str, RunningService] = {}
-    services = SERVICES if auto_create_topics else {**SERVICES, "kafka": _strict_kafka}
+    services = SERVICES if auto_create_topics else {**SERVICES, "kafka": lambda home, _: kafka.up(home)}
     for name, begin in services.items():
         if name in wanted:
             found = find(home / name)

@@ -25,8 +25,8 @@ PROJECT: Final[Mapping[str, Mapping[str, str]]] = {
 
 _BOTH: Final = ("SOURCE", "SINK")
 PIPELINE: Final[Mapping[str, Mapping[str, str]]] = {
-    "kafka": {f"PENSTOCK__KAFKA_{way}__BROKERS": "bootstrap_servers" for way in _BOTH},
-    "registry": {f"PENSTOCK__KAFKA_{way}__SCHEMA_REGISTRY_URL": "url" for way in _BOTH},
+    "kafka": {f"PENSTOCK__KAFKA_{side}__BROKERS": "bootstrap_servers" for side in _BOTH},
+    "registry": {f"PENSTOCK__KAFKA_{side}__SCHEMA_REGISTRY_URL": "url" for side in _BOTH},
     "postgres": {
         "PENSTOCK__POSTGRES_SINK__HOST": "host",
         "PENSTOCK__POSTGRES_SINK__PORT": "port",
@@ -35,8 +35,8 @@ PIPELINE: Final[Mapping[str, Mapping[str, str]]] = {
         "PENSTOCK__POSTGRES_SINK__DB": "database",
     },
     "clickhouse": {
-        f"PENSTOCK__CLICKHOUSE_{way}__{name.upper()}": name
-        for way in _BOTH
+        f"PENSTOCK__CLICKHOUSE_{side}__{name.upper()}": name
+        for side in _BOTH
         for name in ("url", "user", "password", "database")
     },
 }

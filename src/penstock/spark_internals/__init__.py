@@ -10,8 +10,7 @@ This package has to be adapted when Spark changes. No other room uses these part
 | `expressions` | columns that only Java can create |
 | `frames` | a DataFrame's plan, its schema as Spark writes it, its cached rows |
 | `plan_metrics` | the counts of a plan's nodes |
-| `running_query` | a streaming query: its end, its readers, its progress |
-| `task_progress` | what running tasks have read |
+| `running_query` | a streaming query: its end, its readers, its progress and that of its tasks |
 | `hadoop_files` | files of any file system that Hadoop supports |
 | `errors` | errors of py4j and their causes in Java |
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from penstock.spark_internals.jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-JavaStruct: TypeAlias = Any
-"""Spark's own `StructType`, as an argument of `java_column`."""
 
 
 def try_column(column: Column) -> Column:
@@ -31,7 +28,7 @@ def java_column(name: str, method: str, column: Column, *arguments: Any) -> Colu
     return Column(getattr(java_class(name), method)(java, *arguments))
 
 
-def java_struct(schema: str) -> JavaStruct:
-    """Return the Java type of a struct, given as DDL."""
+def java_struct(schema: str) -> Any:
+    """Return Spark's own type of a struct, given as DDL, as an argument of `java_column`."""
     struct = java_class("org.apache.spark.sql.types.StructType")
     return struct.fromDDL(schema) if schema else struct()

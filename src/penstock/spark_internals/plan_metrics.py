@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.spark_functions import f
 from penstock.spark_internals.jvm import scala_items
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ def apply_pinned_filter(rows: DataFrame, condition: Column) -> DataFrame:
     The first part of the filter always holds, but Spark cannot know that. It neither moves the filter below the columns
     that it uses, which would compute them twice, or below a union, nor merges it with others above it.
     """
-    from pyspark.sql import functions as f
-
     here = f.spark_partition_id()
     held = rows.withColumn(_MARK, here).where(f.when((f.col(_MARK) >= _PLACE) & (here >= _PLACE), condition))
     return held.drop(_MARK)

@@ -1,14 +1,15 @@
-"""A running streaming query: its end between two batches, its readers, and its reports."""
+"""A running streaming query: its end between two batches, its readers, its reports, and the progress of its tasks."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from penstock.spark_internals.jvm import java_class, scala_object
+from penstock.spark_internals.jvm import active_context, java_class, scala_object
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +59,33 @@ def recent_progress(query: StreamingQuery) -> Iterator[dict[str, Any]]:
     """Yield the reports of the last batches, newest first."""
     java: Any = query._jsq
     return (json.loads(progress.json()) for progress in reversed(list(java.recentProgress())))
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """A running stage: its tasks, and what they have read, if they report it."""
+
+    tasks: int
+    done: int
+    rows: int
+    bytes: int
+
+
+def running_stages(job_group: str) -> list[StageProgress]:
+    """Return the running stages of a group of jobs; empty as long as Spark has not registered them."""
+    from penstock.spark_internals.errors import SPARK_ERRORS
+
+    context = active_context()
+    java: Any = context._jsc
+    try:
+        tracker, store = context.statusTracker(), java.sc().statusStore()
+        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(job_group))
+        stages = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
+        found = [store.lastStageAttempt(s) for s in stages]
+        counts = ((s.numTasks(), s.numCompleteTasks(), int(s.inputRecords()), int(s.inputBytes())) for s in found)
+        return [StageProgress(*each) for each in counts]
+    except SPARK_ERRORS:
+        return []
 
 
 def listen(session: SparkSession, on_progress: Callable[[str], None], on_idle: Callable[[], None]) -> None:

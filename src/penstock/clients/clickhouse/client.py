@@ -34,8 +34,6 @@ _ROWS: Final = frozenset(
     (6, 26, 27, 38, 41, 69, 70, 72, 117, 131, 190, 321, 349, 376, 395, 407, 469, 675, 676, 691)
 )
 _BUSY: Final = frozenset((408, 429, 502, 503, 504))
-
-
 _CONNECT_SECS: Final = 10.0
 
 
@@ -129,11 +127,7 @@ class ClickHouse:
             raise self._unreachable_error(error) from None
 
     def _post(
-        self,
-        said: Mapping[str, str],
-        body: bytes,
-        headers: Mapping[str, str] = _NOTHING,
-        of_rows: Collection[int] = (),
+        self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str] = _NOTHING, of_rows: Collection[int] = ()
     ) -> bytes:
         try:
             with self._open(said, body, headers, of_rows) as answer:

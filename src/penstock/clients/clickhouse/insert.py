@@ -22,14 +22,9 @@ from penstock.clients.clickhouse.client import ClickHouse, quote_identifier
 from penstock.clients.clickhouse.last_per_key import chunks, last_per_key
 from penstock.clients.clickhouse.rejected_rows import AT_FAULT, RejectedRows, encode_arrow, find_failing
 from penstock.clients.clickhouse.tables import DELETED, SETTINGS, ClickHouseColumn, delete_sql
-from penstock.clients.clickhouse.types import (
-    COLLECTIONS,
-    WIDE,
-    blank_text,
-    kind_of,
-    target_type,
-)
+from penstock.clients.clickhouse.types import COLLECTIONS, WIDE, blank_text, kind_of, target_type
 from penstock.clients.clickhouse.values import convert_values, literals
+from penstock.clients.task_report import report_batch
 from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed
 from penstock.row_columns import OP
@@ -40,18 +35,6 @@ REPORT: Final = (
 )
 """The result of a partition: the number of rows written, or the error. Rejected rows come before it, as an Arrow
 stream, with the error of each in `message`."""
-_REPORT_SCHEMA: Final = pa.schema(
-    [
-        ("rows", pa.int64()),
-        ("refused", pa.int64()),
-        ("letters", pa.binary()),
-        ("code", pa.string()),
-        ("message", pa.string()),
-        ("hint", pa.string()),
-        ("retriable", pa.bool_()),
-        ("of_service", pa.bool_()),
-    ]
-)
 _PLACE: Final = "\0place"
 _KEYS_A_DELETE: Final = 1000
 _BYTES_A_DELETE: Final = 200_000
@@ -107,12 +90,12 @@ class PartitionInsert:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         refused = RejectedRows()
         try:
-            told: dict[str, object] = {"rows": self._insert_batches(batches, refused), "refused": refused.count}
+            result: dict[str, object] = {"rows": self._insert_batches(batches, refused), "refused": refused.count}
         except PenstockError as error:
-            told = {"code": error.code, "message": error.message, "hint": error.hint, "retriable": error.retriable}
-            told["of_service"] = not isinstance(error, QueryFailed)
-        letters = refused.dead_letters() if self.on_refusal == "dead_letter" and "code" not in told else ()
-        yield pa.RecordBatch.from_pylist([*letters, told], _REPORT_SCHEMA)
+            result = {"code": error.code, "message": error.message, "hint": error.hint, "retriable": error.retriable}
+            result["of_service"] = not isinstance(error, QueryFailed)
+        letters = refused.dead_letters() if self.on_refusal == "dead_letter" and "code" not in result else ()
+        yield report_batch(REPORT, [*letters, result])
 
     def _insert_batches(self, batches: Iterable[pa.RecordBatch], refused: RejectedRows) -> int:
         from pyspark import TaskContext
@@ -224,7 +207,10 @@ class PartitionInsert:
     def _insert(self, rows: pa.Table, seen: "hashlib.blake2b | None") -> None:
         if not len(rows):
             return
-        body = self.packing.compress_rows(self._convert_rows(rows))
+        marks = rows[DELETED].combine_chunks().cast(pa.bool_()) if DELETED in rows.column_names else None
+        gone = marks if self.append_only else None
+        table = pa.table({c: self._convert_column(c, rows[c].combine_chunks(), gone) for c in rows.column_names})
+        body = self.packing.compress_rows(table)
         token = uuid.uuid4().hex  # otherwise ClickHouse would deduplicate inserts by their content
         if seen is not None:
             seen.update(body)
@@ -232,11 +218,6 @@ class PartitionInsert:
         names = ", ".join(map(quote_identifier, rows.column_names))
         sql = f"INSERT INTO {quote_identifier(self.table)} ({names}) FORMAT ArrowStream"
         self.server.insert(sql, body, self.packing.encoding, {**SETTINGS, "insert_deduplication_token": token})
-
-    def _convert_rows(self, rows: pa.Table) -> pa.Table:
-        marks = rows[DELETED].combine_chunks().cast(pa.bool_()) if DELETED in rows.column_names else None
-        gone = marks if self.append_only else None
-        return pa.table({c: self._convert_column(c, rows[c].combine_chunks(), gone) for c in rows.column_names})
 
     def _convert_column(self, column: str, values: pa.Array, gone: pa.Array | None = None) -> pa.Array:
         """Convert values to the type of the column. Deleted rows may have only a key: their nulls are replaced by a
@@ -252,7 +233,7 @@ class PartitionInsert:
         except (ValueError, pa.ArrowException) as error:
             said = str(error).partition("\n")[0]
             text = f"column `{column}` of table `{self.table}` is {table_column.type}: {said}"
-            raise QueryFailed("field-mismatch", text, hint="mend it in the SQL, or change the table") from None
+            raise QueryFailed("field-mismatch", text, hint="fix it in the SQL, or change the table") from None
 
     def _check_nulls(self, column: ClickHouseColumn, values: pa.Array, gone: pa.Array | None) -> None:
         if gone is None or column.name in self.key or values.filter(pc.invert(gone)).null_count:

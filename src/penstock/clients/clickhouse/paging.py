@@ -71,9 +71,8 @@ class PagedTable:
 
     @property
     def schema(self) -> str:
-        return ", ".join(
-            f"{quote_spark_identifier(column)} {kind}" for column, _, kind in (*self.columns, (OP, "", "STRING"))
-        )
+        kinds = [*((column, kind) for column, _, kind in self.columns), (OP, "STRING")]
+        return ", ".join(f"{quote_spark_identifier(column)} {kind}" for column, kind in kinds)
 
     @property
     def lowest(self) -> int:
@@ -81,10 +80,8 @@ class PagedTable:
 
     def ends(self) -> tuple[int, int] | None:
         """Return the first key and the one after the last; None for a table without rows."""
-        key = self.sort_key
-        found = self.server.ask(
-            f"SELECT toString(min({key})), toString(max({key})), count() FROM {quote_identifier(self.table)}"
-        )
+        key, table = self.sort_key, quote_identifier(self.table)
+        found = self.server.ask(f"SELECT toString(min({key})), toString(max({key})), count() FROM {table}")
         ((first, last, count),) = found
         return (int(first), int(last) + 1) if int(count) else None
 
@@ -126,9 +123,8 @@ class PagedTable:
         """Return a smaller number of rows to request; 0 if there is none."""
         if end - begin == 1:
             return 0
-        ((count,),) = self.server.ask(
-            f"SELECT count() FROM {quote_identifier(self.table)} WHERE {self._range(begin, end)}"
-        )
+        inside = self._range(begin, end)
+        ((count,),) = self.server.ask(f"SELECT count() FROM {quote_identifier(self.table)} WHERE {inside}")
         return min(int(count), most or int(count)) // 2
 
     def check_query(self) -> Self:
@@ -249,10 +245,8 @@ def _wire_types(kind: Kind) -> tuple[str, str]:
         case "Tuple" if all(kind.names):
             inner = list(zip(kind.names, map(_wire_types, kind.inner), strict=True))
             wires = ", ".join(f"{quote_identifier(label)} {wire}" for label, (wire, _) in inner)
-            return (
-                f"Tuple({wires})",
-                f"STRUCT<{', '.join(f'{quote_spark_identifier(label)}: {spark}' for label, (_, spark) in inner)}>",
-            )
+            sparks = ", ".join(f"{quote_spark_identifier(label)}: {spark}" for label, (_, spark) in inner)
+            return f"Tuple({wires})", f"STRUCT<{sparks}>"
     wire, spark = _SAME.get(kind.word, _TEXT)
     if kind.word == "Decimal" and kind.numbers[0] <= 38:
         wire = spark = f"DECIMAL({kind.numbers[0]}, {kind.numbers[1]})"

@@ -60,7 +60,7 @@ def find_failing(count: int, attempt: Callable[[int, int], None], before: int) -
             before += 1
             if before > _MOST:
                 text = f"more than {_MOST} rows of a part of the batch are refused: {error.message}"
-                raise QueryFailed("query-failed", text, hint="look at the SQL and at the table") from None
+                raise QueryFailed("query-failed", text, hint="check the SQL and the table") from None
             yield begin, error.message
 
 

@@ -71,8 +71,7 @@ def prepare_table(server: ClickHouse, wanted: TableRequest, *, create: bool) -> 
         server.execute(_create_sql(wanted))
         columns = _columns(server, wanted.table)
     if not columns:
-        text = f"there is no table `{wanted.table}` in the database `{server.database}`"
-        raise ServiceError("table-mismatch", text, hint="make it, or leave out `create: false`")
+        raise _missing_table_error(server, wanted.table)
     rows = [field for field in wanted.rows if field.name not in _sink_filled_columns(wanted, columns)]
     if missing := [field for field in rows if field.name not in columns]:
         columns = _change_table(server, wanted, missing, columns)
@@ -81,24 +80,19 @@ def prepare_table(server: ClickHouse, wanted: TableRequest, *, create: bool) -> 
     return PreparedTable(columns, frozenset(field.name for field in kept))
 
 
-def check_columns(
-    server: ClickHouse,
-    table: str,
-    names: Sequence[str] | None,
-    needed: Sequence[str],
-    schema_change: SchemaChange,
-    *,
-    create: bool,
-) -> None:
-    """Refuse a table that lacks needed columns and may not be changed. Types are not compared."""
+def check_columns(server: ClickHouse, table: str, needed: Iterable[str], *, create: bool) -> None:
+    """Refuse a table that lacks needed columns. Types are not compared."""
     columns = _columns(server, table)
     if not columns and not create:
-        text = f"there is no table `{table}` in the database `{server.database}`"
-        raise ServiceError("table-mismatch", text, hint="make it, or leave out `create: false`")
-    asked = needed if schema_change != "fail" else [*needed, *(names or ())]
-    if columns and (missing := [column for column in dict.fromkeys(asked) if column not in columns]):
+        raise _missing_table_error(server, table)
+    if columns and (missing := [column for column in dict.fromkeys(needed) if column not in columns]):
         hint = "add it to the table, or leave it out of the rows"
         raise ServiceError("table-mismatch", f"table `{table}` has no column {_quote_names(missing)}", hint=hint)
+
+
+def _missing_table_error(server: ClickHouse, table: str) -> ServiceError:
+    text = f"there is no table `{table}` in the database `{server.database}`"
+    return ServiceError("table-mismatch", text, hint="create it, or leave out `create: false`")
 
 
 def _columns(server: ClickHouse, table: str) -> dict[str, ClickHouseColumn]:
@@ -187,20 +181,15 @@ def _create_sql(wanted: TableRequest) -> str:
 
 
 def _type_of(wanted: TableRequest, field: pa.Field, *, nullable: bool) -> str:
-    text = wanted.override.get(field.name) or _default_type(wanted, field, nullable=nullable)
-    if text is None:
-        hint = "cast it in the SQL, or leave it out"
-        raise ServiceError(
-            "table-mismatch", f"ClickHouse has no type for column `{field.name}` ({field.type})", hint=hint
-        )
-    return text
-
-
-def _default_type(wanted: TableRequest, field: pa.Field, *, nullable: bool = True) -> str | None:
-    wide = wanted.wide.get(field.name)
-    if wide is None:
-        return column_type(field.type, nullable=nullable)
-    return f"Nullable({wide})" if nullable else wide
+    if chosen := wanted.override.get(field.name):
+        return chosen
+    if wide := wanted.wide.get(field.name):
+        return f"Nullable({wide})" if nullable else wide
+    kind = column_type(field.type, nullable=nullable)
+    if kind is None:
+        text = f"ClickHouse has no type for column `{field.name}` ({field.type})"
+        raise ServiceError("table-mismatch", text, hint="cast it in the SQL, or leave it out")
+    return kind
 
 
 def _check_types(table: str, rows: Iterable[pa.Field], columns: Mapping[str, ClickHouseColumn]) -> None:
@@ -236,11 +225,9 @@ def is_written(server: ClickHouse, ref: BatchRef) -> bool:
         batch=str(ref.batch_id),
     )
     if any(json.loads(offsets) != list(ref.offsets) for (offsets,) in found):
-        raise QueryFailed(
-            "batch-conflict",
-            f"batch {ref.batch_id} of `{ref.query}` was written before from other input (table `{LEDGER}`)",
-            hint=f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`",
-        )
+        text = f"batch {ref.batch_id} of `{ref.query}` was written before from other input (table `{LEDGER}`)"
+        hint = f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`"
+        raise QueryFailed("batch-conflict", text, hint=hint)
     return bool(found)
 
 

@@ -61,12 +61,9 @@ def column_type(arrow: pa.DataType, *, nullable: bool = True) -> str | None:
         key, item = column_type(arrow.key_type, nullable=False), column_type(arrow.item_type)
         return None if key is None or item is None else f"Map({key}, {item})"
     elif pa.types.is_struct(arrow):
-        fields = [(field.name, column_type(field.type)) for field in arrow]
-        return (
-            None
-            if any(t is None for _, t in fields)
-            else f"Tuple({', '.join(f'{quote_identifier(n)} {t}' for n, t in fields)})"
-        )
+        fields = [(quote_identifier(field.name), column_type(field.type)) for field in arrow]
+        inner = ", ".join(f"{name} {kind}" for name, kind in fields)
+        return None if any(kind is None for _, kind in fields) else f"Tuple({inner})"
     return text if text is None or not nullable else f"Nullable({text})"
 
 

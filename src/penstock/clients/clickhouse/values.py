@@ -32,9 +32,8 @@ def convert_values(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Arra
     if pa.types.is_integer(values.type) and pa.types.is_timestamp(wanted):
         return _numbers_to_times(values, wanted)
     if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
-        values = values.cast(
-            pa.decimal256(76, wanted.scale) if pa.types.is_decimal256(wanted) else pa.decimal128(38, wanted.scale)
-        )
+        is_long = pa.types.is_decimal256(wanted)
+        values = values.cast(pa.decimal256(76, wanted.scale) if is_long else pa.decimal128(38, wanted.scale))
     found = values.cast(wanted, safe=not pa.types.is_floating(wanted) or pa.types.is_integer(values.type))
     if pa.types.is_floating(wanted) and pa.types.is_floating(values.type):
         _check_range(values, found)

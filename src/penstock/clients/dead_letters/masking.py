@@ -79,9 +79,8 @@ def mask_value(value: bytes | None, names: Collection[str]) -> str | None:
 def _mask_fields(value: Any, names: Collection[str]) -> Any:
     match value:
         case dict():
-            return {
-                key: MASK if key.casefold() in names else _mask_fields(inner, names) for key, inner in value.items()
-            }
+            inside = value.items()
+            return {key: MASK if key.casefold() in names else _mask_fields(inner, names) for key, inner in inside}
         case list():
             return [_mask_fields(inner, names) for inner in value]
         case _:

@@ -63,14 +63,10 @@ class DeadLetter:
     @property
     def origin(self) -> tuple[object, ...]:
         """The identity of the record. After a topic is created again, the same offset has another time."""
-        known = self.about["offset"] is not None
-        where = (
-            self.about["topic"],
-            self.about["partition"],
-            self.about["offset"],
-            _parse_time(self.about["timestamp"]),
-        )
-        return (self.kept_in, self.node, *(where if known else (self.part, self.place)))
+        topic, partition, offset, time = (self.about[name] for name in FIELDS[:4])
+        if offset is None:
+            return self.kept_in, self.node, self.part, self.place
+        return self.kept_in, self.node, topic, partition, offset, _parse_time(time)
 
     @property
     def record(self) -> str:
@@ -107,10 +103,8 @@ class ReplayProgress:
     def merge(self, other: "ReplayProgress") -> "ReplayProgress":
         """Combine two progresses of one topic; of a topic that was created again, this one."""
         also = other.limit_to_topic(self.topic_id)
-        kinds = {
-            kind: _highest_places(self.kinds.get(kind, {}), also.kinds.get(kind, {}))
-            for kind in (*self.kinds, *also.kinds)
-        }
+        both = (*self.kinds, *also.kinds)
+        kinds = {kind: _highest_places(self.kinds.get(kind, {}), also.kinds.get(kind, {})) for kind in both}
         return ReplayProgress(_highest_places(self.parts, also.parts), kinds, self.topic_id or also.topic_id)
 
     def has_replayed(self, kind: str, part: str, place: int) -> bool:

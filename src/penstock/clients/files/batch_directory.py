@@ -19,6 +19,7 @@ from penstock.batch import BatchRef
 from penstock.clients.files import parquet
 from penstock.clients.files.formats import Format
 from penstock.errors import QueryFailed, ServiceError
+from penstock.spark_functions import f
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,7 +31,6 @@ STAGING: Final = "_staging"
 def observe_count(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
     """Return the batch, and a function for the number of its rows in the first action, without a second pass."""
     from pyspark.sql import Observation
-    from pyspark.sql import functions as f
 
     observation = Observation()
     return batch.observe(observation, f.count(f.lit(1)).alias("rows")), lambda: int(observation.get["rows"])
@@ -94,11 +94,9 @@ def refuse_other_input(note: str, ref: BatchRef, final: Path | str) -> None:
     try:
         offsets = json.loads(note)["offsets"]
     except (ValueError, KeyError, TypeError):
-        text = f"{final}/{NOTE} is unreadable: it says what batch {ref.batch_id} of `{ref.query}` was made from"
+        text = f"{final}/{NOTE} is unreadable: it describes the input of batch {ref.batch_id} of `{ref.query}`"
         raise QueryFailed("batch-note-damaged", text, hint="`penstock doctor --repair` writes it again") from None
     if offsets != list(ref.offsets):
-        raise QueryFailed(
-            "batch-conflict",
-            f"batch {ref.batch_id} of `{ref.query}` was written before from other input ({final})",
-            hint=f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`",
-        )
+        text = f"batch {ref.batch_id} of `{ref.query}` was written before from other input ({final})"
+        hint = f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`"
+        raise QueryFailed("batch-conflict", text, hint=hint)

@@ -56,12 +56,7 @@ JSON_OPTIONS: Final = {"ignoreNullFields": "false", **_TIMES}
 FORMATS: Final[Mapping[str, Format]] = {
     "parquet": Format("parquet", ("parquet",), {}, {}),
     "avro": Format("avro", ("avro",), {}, {}),
-    "json": Format(
-        "json",
-        ("json", "jsonl", "ndjson"),
-        {"mode": "FAILFAST"},
-        JSON_OPTIONS,
-    ),
+    "json": Format("json", ("json", "jsonl", "ndjson"), {"mode": "FAILFAST"}, JSON_OPTIONS),
     "csv": Format(
         "csv",
         ("csv",),

@@ -53,9 +53,8 @@ def first_rows(files: Iterable[Path], limit: int, as_bytes: Collection[str] = ()
                 raise ServiceError("file-unreadable", f"{file} cannot be read as Parquet: {error}") from error
 
     every, names = list(files), dict[str, None]()
-    found = [
-        {name: _json_value(value, name in as_bytes) for name, value in row.items()} for row in islice(rows(), limit)
-    ]
+    first = islice(rows(), limit)
+    found = [{name: _json_value(value, name in as_bytes) for name, value in row.items()} for row in first]
     names.update(dict.fromkeys(_newest_names(every)))
     return [{name: row.get(name) for name in names} for row in found]
 

@@ -71,13 +71,12 @@ def infer_columns(
                 if len(files) > 1 and plain.load(files[0]).columns != schema.names:
                     schema = reader.load(files[0]).schema  # Spark has used the header of another file
                 _check_header(reader, schema.names, files[0])
-                texts = [
-                    name.lower() for name, kind in wanted.items() if data_type(kind).this is exp.DataType.Type.TEXT
-                ]
+                kinds = {name.lower(): data_type(kind).this for name, kind in wanted.items()}
+                texts = [name for name, kind in kinds.items() if kind is exp.DataType.Type.TEXT]
                 schema = _apply_types(csv_schema(reader, root, schema, texts), wanted)
     if schema is None or not schema.names:
         text = f"none of the files at path {root} can be read as {file_format.name}"
-        raise ServiceError("schema-unknown", text, hint="put a whole file there: columns are found in the files")
+        raise ServiceError("schema-unknown", text, hint="put a complete file there: columns are inferred from files")
     for inner in _structs(schema):
         if wrong := duplicate_names_error(inner.names, f"a struct in files at path {root}", RENAMING):
             raise wrong
@@ -125,9 +124,9 @@ def check_columns(columns: StructType, path: str, taken: Collection[str], elsewh
         raise wrong
     if set(elsewhere).issuperset(columns.names):
         text = f"files at path {path} have no columns beside those of their directories"
-        raise ServiceError("schema-unknown", text, hint="call directories and columns by different names")
+        raise ServiceError("schema-unknown", text, hint="give directories and columns different names")
     if OP in columns.names and columns[OP].dataType.simpleString() != "string":
-        text = f"`{OP}` of the files at path {path} is {columns[OP].dataType.simpleString()}, and no string"
+        text = f"`{OP}` of the files at path {path} is {columns[OP].dataType.simpleString()}, not a string"
         raise ServiceError("schema-unknown", text, hint="its values are `i`, `u` and `d`")
 
 
@@ -140,11 +139,8 @@ def columns_from_header(
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
-    reader = (
-        case_sensitive_session(spark)
-        .read.format("csv")
-        .options(**{**FORMATS["csv"].read_options, "inferSchema": "false"})
-    )
+    options = {**FORMATS["csv"].read_options, "inferSchema": "false"}
+    reader = case_sensitive_session(spark).read.format("csv").options(**options)
     found = reader.load(file).schema
     _check_header(reader, found.names, file)
     types = {field.name.lower(): field for field in declared}
@@ -244,15 +240,11 @@ def widen_schemas(one: StructType, other: StructType) -> StructType:
     """Merge two schemas, each column with the type that holds the values of both. A file may lack any column."""
     from pyspark.sql.types import StructField, StructType
 
-    later = {field.name: field for field in other}
-    both = [
-        StructField(field.name, _widen_type(field.name, field.dataType, later[field.name].dataType))
-        if field.name in later
-        else StructField(field.name, field.dataType)
-        for field in one
-    ]
-    known = set(one.names)
-    return StructType([*both, *(StructField(field.name, field.dataType) for field in other if field.name not in known)])
+    types = {field.name: field.dataType for field in one}
+    for field in other:
+        known = types.get(field.name)
+        types[field.name] = field.dataType if known is None else _widen_type(field.name, known, field.dataType)
+    return StructType([StructField(name, kind) for name, kind in types.items()])
 
 
 def _widen_type(name: str, one: DataType, other: DataType) -> DataType:
@@ -262,10 +254,10 @@ def _widen_type(name: str, one: DataType, other: DataType) -> DataType:
         return one
     if isinstance(one, StructType) and isinstance(other, StructType):
         return widen_schemas(one, other)
-    told, said = one.simpleString(), other.simpleString()
-    if said in _WIDER.get(told, ()):
+    first, second = one.simpleString(), other.simpleString()
+    if second in _WIDER.get(first, ()):
         return other
-    if told in _WIDER.get(said, ()):
+    if first in _WIDER.get(second, ()):
         return one
-    text = f"the column `{name}` is {told} in some files and {said} in others, and none of them takes both"
-    raise ServiceError("schema-unknown", text, hint="give files with other types a path, and a source, of their own")
+    text = f"the column `{name}` is {first} in some files and {second} in others, and none of them holds both"
+    raise ServiceError("schema-unknown", text, hint="read files with other types by a source of their own")

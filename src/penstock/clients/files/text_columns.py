@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.clients.jvm.strict_json import checked_json, json_sorts
 from penstock.clients.warn_once import warn_once
+from penstock.spark_functions import f
 from penstock.spark_internals.frames import infer_json_schema
 from penstock.sql.parse.dialects import quote_spark_identifier
 
@@ -27,31 +28,20 @@ _NEARLY_ALL: Final = 0.9
 _MOST_SHAPES: Final = 10_000
 _CORRUPT: Final = "_unreadable"
 _WORDS: Final = {
-    "NUMBER": "numbers",
-    "STRING": "texts",
-    "BOOLEAN": "true or false",
-    "OBJECT": "objects",
-    "ARRAY": "lists",
-}
+    "NUMBER": "numbers", "STRING": "texts", "BOOLEAN": "true or false", "OBJECT": "objects", "ARRAY": "lists",
+}  # fmt: skip
 
 
 def json_schema(lines: DataFrame, options: Mapping[str, str], path: str) -> StructType:
     """Infer the columns of the objects in the column `value`. All are read; invalid ones are ignored."""
-    from pyspark.sql import functions as f
-
     line = f.col("value").cast("binary")
     odd = _odd_sorts(lines, line, path)
-    sound = lines
-    if odd:
-        sorts = json_sorts(line)
-        unlike = [
-            f.get_json_object(sorts, f"$['{name}']").isin(sorted(minor))
-            for name, minor in odd.items()
-            if "'" not in name
-        ]
-        for condition in unlike:
-            sound = sound.where(~f.coalesce(condition, f.lit(False)))
-    texts = sound.select(checked_json(line, "").alias("text")).where("text IS NOT NULL")
+    sound, sorts = lines, json_sorts(line)
+    for name, minor in odd.items():
+        if "'" not in name:
+            unlike = f.get_json_object(sorts, f"$['{name}']").isin(sorted(minor))
+            sound = sound.where(~f.coalesce(unlike, f.lit(False)))
+    texts = sound.select(checked_json(line).alias("text")).where("text IS NOT NULL")
     return texts_schema(texts, options)
 
 
@@ -66,8 +56,6 @@ def texts_schema(texts: DataFrame, options: Mapping[str, str]) -> StructType:
 
 def _odd_sorts(lines: DataFrame, line: Column, path: str) -> dict[str, set[str]]:
     """Return, by key, the JSON types that only a few objects have."""
-    from pyspark.sql import functions as f
-
     first = lines.limit(_LOOKED_AT).select(json_sorts(line).alias("sorts"))
     shapes = first.where("sorts IS NOT NULL").groupBy("sorts").agg(f.count("*").alias("count"))
     found = shapes.limit(_MOST_SHAPES + 1).collect()
@@ -92,22 +80,18 @@ def csv_schema(reader: DataFrameReader, root: str, found: StructType, texts: Ite
 
     `texts` are columns that must be text, in lower case.
     """
-    from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
-    taken = set(texts)
-    open_ = [
-        field.name for field in found if isinstance(field.dataType, StringType) and field.name.lower() not in taken
-    ]
+    fixed = set(texts)
+    untyped = [field.name for field in found if isinstance(field.dataType, StringType)]
+    open_ = [name for name in untyped if name.lower() not in fixed]
     if not open_:
         return found
     rows = reader.options(header="true", inferSchema="false").load(root).limit(_LOOKED_AT)
     asked = [f.count(quote_spark_identifier(name)).alias(f"{place}") for place, name in enumerate(open_)]
     for place, name in enumerate(open_):
-        asked += [
-            f.count_if(fits).alias(f"{place} {kind}")
-            for kind, fits in _candidates(f.col(quote_spark_identifier(name))).items()
-        ]
+        fitting = _candidates(f.col(quote_spark_identifier(name)))
+        asked += [f.count_if(fits).alias(f"{place} {kind}") for kind, fits in fitting.items()]
     (counted,) = rows.agg(*asked).collect()
     types: dict[str, DataType] = {}
     for place, name in enumerate(open_):
@@ -123,8 +107,6 @@ def csv_schema(reader: DataFrameReader, root: str, found: StructType, texts: Ite
 
 def _candidates(text: Column) -> dict[str, Column]:
     """Return a condition for each type: whether a text is a value of it."""
-    from pyspark.sql import functions as f
-
     day = text.rlike(r"^\d{4}-\d{1,2}-\d{1,2}$")
     time = text.rlike(r"^\d{4}-\d{1,2}-\d{1,2}[ T]")
     return {

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.clients.files.formats import JSON_OPTIONS, Format
 from penstock.clients.jvm.strict_json import json_fault, json_row, line_number
 from penstock.row_columns import ERROR, ORIGIN
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructField, StructType
+    from pyspark.sql.types import StructField, StructType
 
 TEXT_FORMATS: Final = frozenset({"json", "csv"})
 LINE: Final = "_unreadable_line"
@@ -35,7 +36,8 @@ _IN_THE_FILE: Final = (
 """Expressions are passed to Spark as text where possible: each call to the JVM costs time at every start."""
 _UNFIT: Final = "field-mismatch: a field does not fit the type of its column"
 _UNLIKE: Final = "not-csv: its line does not have the columns of the file"
-_FIRST, _BEYOND = "0001-01-01", "+10000-01-01"
+_CALENDAR: Final = ("0001-01-01", "+10000-01-01")
+"""The first day that a column can have, and the one after the last."""
 
 
 def reader_name(form: Format) -> str:
@@ -79,54 +81,42 @@ def read_rows(
 
     A fault includes the file, if no column does. `in_files` has all columns of CSV files if only some are read.
     """
-    from pyspark.sql import functions as f
-
     beside = [column.alias(name) for name, column in (kept or {}).items()]
-    told = ORIGIN in (kept or {})
+    has_file = ORIGIN in (kept or {})
     if form.name == "json":
-        return _decode_lines(table, columns, beside, keys, told=told)
+        return _decode_lines(table, columns, beside, keys, has_file=has_file)
     if form.name == "csv":
-        return _decode_records(table, columns, in_files or columns, beside, told=told)
+        return _decode_records(table, columns, in_files or columns, beside, has_file=has_file)
     return table.select(*map(quote_spark_identifier, columns.names), f.lit(None).cast("string").alias(ERROR), *beside)
 
 
 def drop_undecodable(rows: DataFrame) -> DataFrame:
     """Drop the rows that could not be decoded."""
-    from pyspark.sql import functions as f
-
     return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
 
 
 def _decode_lines(
-    table: DataFrame, columns: StructType, beside: list[Column], keys: Collection[str], *, told: bool
+    table: DataFrame, columns: StructType, beside: list[Column], keys: Collection[str], *, has_file: bool
 ) -> DataFrame:
-    from pyspark.sql import functions as f
-
     line = f.col(TEXT).cast("binary")
     schema = _ddl([field for field in columns if field.name not in keys])
-    fault = f.when(
-        f.col(_DECODED).isNull(), _add_file_name(f.coalesce(json_fault(line, schema), f.lit(_UNFIT)), told=told)
-    )
-    values = [
-        quote_spark_identifier(name) if name in keys else f"{_DECODED}.{quote_spark_identifier(name)}"
-        for name in columns.names
-    ]
+    reason = f.coalesce(json_fault(line, schema), f.lit(_UNFIT))
+    fault = f.when(f.col(_DECODED).isNull(), _add_file_name(reason, has_file=has_file))
+    prefixes = {name: "" if name in keys else f"{_DECODED}." for name in columns.names}
+    values = [f"{prefix}{quote_spark_identifier(name)}" for name, prefix in prefixes.items()]
     lines = table.where(_WITH_TEXT).withColumn(_DECODED, json_row(line, schema))
     every = [f"{_DECODED}.*"] if values and not keys else values
     return lines.select(*every, fault.alias(ERROR), *beside)
 
 
-def _add_file_name(fault: Column, *, told: bool) -> Column:
+def _add_file_name(fault: Column, *, has_file: bool) -> Column:
     """Append the name of the file to a fault, unless a column has it."""
-    from pyspark.sql import functions as f
-
-    return fault if told else f.concat(fault, f.expr(_IN_THE_FILE))
+    return fault if has_file else f.concat(fault, f.expr(_IN_THE_FILE))
 
 
 def _decode_records(
-    table: DataFrame, columns: StructType, in_files: StructType, beside: list[Column], *, told: bool
+    table: DataFrame, columns: StructType, in_files: StructType, beside: list[Column], *, has_file: bool
 ) -> DataFrame:
-    from pyspark.sql import functions as f
     from pyspark.sql.types import DateType, DecimalType, StringType, TimestampType
 
     def value(field: StructField) -> Column:
@@ -134,11 +124,8 @@ def _decode_records(
         return _decimal(column, field.dataType) if isinstance(field.dataType, DecimalType) else column
 
     # Spark parses only values that are used, so all of them are used here; the condition always holds.
-    asked = (
-        f.hash(f.lit(0), *(quote_spark_identifier(field.name) for field in columns if not _is_nested(field)))
-        >= _SMALLEST
-    )
-    wrong = f.col(LINE).isNotNull() & asked
+    used = [quote_spark_identifier(field.name) for field in columns if not _is_nested(field)]
+    wrong = f.col(LINE).isNotNull() & (f.hash(f.lit(0), *used) >= _SMALLEST)
     fault = f.when(wrong, f.coalesce(_csv_mismatch(in_files), f.lit(_UNLIKE)))
     for field in columns:
         column = f.col(quote_spark_identifier(field.name))
@@ -149,9 +136,10 @@ def _decode_records(
                 rounded = column.isNotNull() & _decimal(column, kind).isNull()
                 fault = fault.when(rounded, _mismatch(field, column))
             case TimestampType() | DateType():
-                outside = (column < f.lit(_FIRST).cast(field.dataType)) | (column >= _upper_bound(field.dataType))
+                first, end = (f.lit(day).cast(field.dataType) for day in _CALENDAR)
+                outside = (column < first) | (column >= end)
                 fault = fault.when(outside, _mismatch(field, column.cast("string")))
-    marked = f.when(fault.isNotNull(), _add_file_name(fault, told=told)).alias(ERROR)
+    marked = f.when(fault.isNotNull(), _add_file_name(fault, has_file=has_file)).alias(ERROR)
     return table.select(*(value(field).alias(field.name) for field in columns), marked, *beside)
 
 
@@ -162,16 +150,8 @@ def _is_nested(field: StructField) -> bool:
     return isinstance(field.dataType, ArrayType | MapType | StructType | VariantType)
 
 
-def _upper_bound(kind: DataType) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.lit(_BEYOND).cast(kind)
-
-
 def _decimal(text: Column, kind: Any) -> Column:
     """Convert text to a decimal; null if it is not one, or would be rounded."""
-    from pyspark.sql import functions as f
-
     plain = f.replace(f.trim(text), f.lit(","))
     exact = plain.rlike(rf"^[+-]?\d*(\.\d{{0,{kind.scale}}}0*)?$")
     widest = f"DECIMAL(38, {38 - (kind.precision - kind.scale)})"
@@ -181,7 +161,6 @@ def _decimal(text: Column, kind: Any) -> Column:
 
 def _csv_mismatch(columns: StructType) -> Column:
     """Return which value of a record does not fit its column, if the record has as many values as there are columns."""
-    from pyspark.sql import functions as f
     from pyspark.sql.types import StringType
 
     texts = ", ".join(f"c{place} STRING" for place in range(len(columns)))
@@ -196,8 +175,6 @@ def _csv_mismatch(columns: StructType) -> Column:
 
 
 def _mismatch(field: StructField, text: Column) -> Column:
-    from pyspark.sql import functions as f
-
     kind = field.dataType.simpleString().upper()
     return f.concat(f.lit(f"field-mismatch: `{field.name}`: `"), f.substring(text, 1, 60), f.lit(f"` is not a {kind}"))
 
@@ -208,8 +185,6 @@ def number_lines(table: DataFrame, form: Format) -> DataFrame:
     The session must read whole files (`read_whole_files`). A CSV record of several lines counts as one, and the header
     is the first. In Parquet it is the number of the row.
     """
-    from pyspark.sql import functions as f
-
     file = f.col("_metadata.file_path")
     match form.name:
         case "json":
@@ -225,8 +200,6 @@ def number_lines(table: DataFrame, form: Format) -> DataFrame:
 
 def file_address() -> Column:
     """Return the file of a row, as a readable URI."""
-    from pyspark.sql import functions as f
-
     return f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
 
 
@@ -235,13 +208,8 @@ def row_origin(form: Format, columns: StructType, file: Column | None = None) ->
 
     The file is named by its URI, or by `file`.
     """
-    from pyspark.sql import functions as f
-
-    row = (
-        f.col(TEXT)
-        if form.name == "json"
-        else f.to_json(f.struct(*map(quote_spark_identifier, columns.names)), JSON_OPTIONS)
-    )
+    whole = f.struct(*map(quote_spark_identifier, columns.names))
+    row = f.col(TEXT) if form.name == "json" else f.to_json(whole, JSON_OPTIONS)
     return f.struct(
         (file_address() if file is None else file).alias("topic"),
         f.lit(None).cast("int").alias("partition"),
@@ -262,8 +230,6 @@ def decode_dead_letters(
     records: DataFrame, form: Format, columns: StructType, in_files: StructType | None = None
 ) -> DataFrame:
     """Decode the rows of dead letters: JSON objects, or CSV records as they were in their file."""
-    from pyspark.sql import functions as f
-
     schema = _ddl((in_files or columns).fields)
     read = json_row(f.col("value"), schema)
     fault = f.coalesce(json_fault(f.col("value"), schema), f.lit(_UNFIT))

@@ -1,13 +1,12 @@
 """Locations of files: local paths, and URIs that Hadoop supports."""
 
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from penstock.clients.jvm.maven import Package
+from penstock.clients.jvm.maven import Package, spark_jars
 
 SCHEMES: Final = ("s3", "s3a", "gs", "hdfs", "file")
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
@@ -71,8 +70,6 @@ def packages(place: str) -> tuple[Package, ...]:
 
 def _hadoop() -> str:
     """Return the release of the Hadoop that comes with PySpark."""
-    spark = find_spec("pyspark")
-    folders = list(spark.submodule_search_locations or ()) if spark is not None else []
-    names = [path.name for folder in folders for path in Path(folder, "jars").glob("hadoop-client-api-*.jar")]
+    names = [path.name for path in spark_jars("hadoop-client-api-*.jar")]
     found = re.search(r"-(\d+\.\d+\.\d+)\.jar$", names[0]) if names else None
     return found[1] if found else "3.5.0"

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from penstock.clients.http.endpoint import Endpoint, Failure, Response
 from penstock.clients.http.pool import Outcome, RequestPool
 from penstock.clients.masked_answers import mask_in_worker
+from penstock.clients.task_report import report_batch
 
 _LOGGED: Final = 5
 """How many skipped requests a task writes to Spark's log."""
@@ -28,17 +29,9 @@ ROW: Final = "row"
 KEY: Final = "key"
 MESSAGE: Final = "message"
 RESULT: Final = (
-    "row string, message string, sent bigint, refused bigint, requests bigint, retries bigint, failure string"
+    "row STRING, message STRING, sent BIGINT, refused BIGINT, requests BIGINT, retries BIGINT, failure STRING"
 )
 """What a task returns: rows that become dead letters, and at the end one row with its tally."""
-_SCHEMA: Final = pa.schema(
-    [
-        (ROW, pa.string()),
-        (MESSAGE, pa.string()),
-        *((name, pa.int64()) for name in ("sent", "refused", "requests", "retries")),
-        ("failure", pa.string()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +76,7 @@ class Sender:
             yield from flight.send_all(self.requests(batches))
         finally:
             flight.close()
-        yield _batch([{**asdict(flight.tally)}])
+        yield report_batch(RESULT, [asdict(flight.tally)])
 
     def requests(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Request]:
         """Cut rows into requests, in their order. Only the last request may have fewer rows than the others."""
@@ -174,13 +167,10 @@ class _InFlightRequests:
                 tally.refused += count
                 message = f"{self._sender.endpoint.name} {failure.message}"
                 if self._sender.on_refusal == "dead_letter":
-                    yield _batch([{ROW: row, MESSAGE: message} for row in request.rows.to_pylist()])
+                    rows = [{ROW: row, MESSAGE: message} for row in request.rows.to_pylist()]
+                    yield report_batch(RESULT, rows)
                 elif tally.refused <= _LOGGED * count:
                     text = mask_in_worker(message)
                     sys.stderr.write(f"skipping failed webhook delivery: {text} ({count} rows)\n")
             elif tally.failure is None:
                 tally.failure = json.dumps({**asdict(failure), "rows": count})
-
-
-def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)

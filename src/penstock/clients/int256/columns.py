@@ -1,11 +1,14 @@
-"""Spark columns of 256-bit numbers: found by type, created from other values, and converted to text."""
+"""Spark columns of 256-bit numbers and long decimals: their Java functions, and their conversion."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.clients.int256.register import register_int256
+from penstock.clients.jvm.compile_java import register_functions
+from penstock.spark_functions import f
+from penstock.spark_internals.expressions import try_column
 from penstock.spark_internals.frames import schema_text
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import (
@@ -20,8 +23,14 @@ from penstock.sql.types.int256 import (
 from penstock.sql.types.long_decimals import decimal_sizes
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
+
+
+def register_int256(session: SparkSession) -> None:
+    """Register the functions with a session and load them on its cluster, unless they are registered."""
+    register_functions(session, "penstock.clients.int256", "Int256", "penstock_to_u256")
+    register_functions(session, "penstock.clients.int256", "LongDecimals", "penstock_to_dec")
 
 
 def has_int256(frame: DataFrame) -> bool:
@@ -40,35 +49,25 @@ def int256_columns(schema: StructType) -> dict[str, Int256Type]:
 
 def to_int256(raw: Column, kind: Int256Type) -> Column:
     """Put the bytes of a 256-bit number into the struct that holds it."""
-    from pyspark.sql import functions as f
-
     return f.when(raw.isNotNull(), f.struct(raw.alias(struct_field(kind))))
 
 
 def to_text(value: Column, kind: Int256Type) -> Column:
     """Return the decimal digits of a 256-bit number."""
-    from pyspark.sql import functions as f
-
     return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_text", value[struct_field(kind)], *_scale(kind))
 
 
 def to_decimal_bytes(value: Column, kind: Int256Type) -> Column:
     """Return a 256-bit number as the bytes of an Avro decimal."""
-    from pyspark.sql import functions as f
-
     return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_bytes", value[struct_field(kind)], *_scale(kind))
 
 
 def _scale(kind: Int256Type) -> tuple[Column, ...]:
-    from pyspark.sql import functions as f
-
     return (f.lit(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
 
 
 def int256_from_texts(frame: DataFrame, kinds: Mapping[str, Int256Type]) -> DataFrame:
     """Convert these columns of a frame from text to 256-bit numbers."""
-    from pyspark.sql import functions as f
-
     if not kinds:
         return frame
     register_int256(frame.sparkSession)
@@ -89,14 +88,10 @@ def int256_to_texts(frame: DataFrame) -> DataFrame:
 
 def text_column(frame: DataFrame, name: str) -> Column:
     """Return a column of a frame with its 256-bit numbers as text."""
-    from pyspark.sql import functions as f
-
     return _convert_to_text(f.col(quote_spark_identifier(name)), frame.schema[name].dataType).alias(name)
 
 
 def _convert_to_text(value: Column, kind: Any) -> Column:
-    from pyspark.sql import functions as f
-
     if not any(mark in kind.simpleString() for mark in MARKS):
         return value
     if (wide := int256_kind(kind)) is not None:
@@ -110,3 +105,22 @@ def _convert_to_text(value: Column, kind: Any) -> Column:
             fields = [_convert_to_text(value[field.name], field.dataType).alias(field.name) for field in kind]
             return f.when(value.isNotNull(), f.struct(*fields))
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedColumn:
+    """A column that Spark has no type for: a function computes it from the value that is read instead."""
+
+    function: str
+    kind: Int256Type | None = None
+    scale: int | None = None
+
+    def of(self, read: Column) -> Column:
+        """Return the column; null for values that cannot be converted."""
+        more = () if self.scale is None else (f.lit(self.scale),)
+        raw = try_column(f.call_function(self.function, read, *more))
+        return raw if self.kind is None else to_int256(raw, self.kind)
+
+    def of_key(self, text: Column) -> Column:
+        """Return the column of a deleted row from the text of its key."""
+        return text if self.kind is None else DerivedColumn(conversion_function(self.kind), self.kind).of(text)

@@ -38,7 +38,7 @@ def find_java() -> Java:
             seen.append(Java(home, version))
     if seen:
         raise ServiceError("java-too-old", f"Spark needs Java {OLDEST} or newer, found {seen[0]}", hint=HINT)
-    raise ServiceError("java-missing", f"Spark needs Java {OLDEST} or newer, and there is none here", hint=HINT)
+    raise ServiceError("java-missing", f"Spark needs Java {OLDEST} or newer, and none was found", hint=HINT)
 
 
 def _homes() -> Iterator[Path]:

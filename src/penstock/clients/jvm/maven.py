@@ -11,8 +11,8 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,7 +52,9 @@ def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
     known = home / "sets" / f"{_digest(packages)}.json"
     if (files := _read_cached(known)) is not None:
         return files
-    with _hold_lock(home):
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two Ivys on one empty cache find nothing
         if (files := _read_cached(known)) is not None:
             return files
         target = home / "files" / known.stem
@@ -63,15 +65,6 @@ def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
         staged.write_text(json.dumps([str(path.relative_to(home)) for path in files]), encoding="utf-8")
         staged.replace(known)
         return files
-
-
-@contextmanager
-def _hold_lock(home: Path) -> Iterator[None]:
-    """Hold a lock against other processes: two Ivys on one empty cache find nothing."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def is_fetched(packages: Sequence[Package], cache: Path | None = None) -> bool:
@@ -129,33 +122,35 @@ def _resolve(packages: Sequence[Package], home: Path, target: Path) -> None:
             ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise _unreachable(packages, f"nothing came within {_SECONDS} s") from error
-    missing = _missing(ended.stdout)
+    missing = _missing_packages(ended.stdout)
     if missing or ended.returncode != 0:
         lines = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
         raise _unreachable(packages, f"not found: {', '.join(missing)}" if missing else lines[-1] if lines else "")
 
 
-def _missing(told: str) -> list[str]:
+def _missing_packages(output: str) -> list[str]:
     """Return the packages that Ivy reports as not found, as coordinates."""
-    found = [line.strip(" :\t") for line in told.splitlines() if line.strip().startswith("::")]
+    found = [line.strip(" :\t") for line in output.splitlines() if line.strip().startswith("::")]
     names = [line.removesuffix(": not found") for line in found if line.endswith(": not found")]
     return [name.replace("#", ":").replace(";", ":") for name in dict.fromkeys(names)]
 
 
 def _unreachable(packages: Sequence[Package], why: str) -> ServiceError:
     names = ", ".join(map(str, packages[:5])) + (" …" if len(packages) > 5 else "")
-    hint = (
-        "is the network there? Behind a mirror, name it in ~/.m2/settings.xml, or give an Ivy settings file in "
-        "PENSTOCK_IVY_SETTINGS"
-    )
+    hint = "check the network; a mirror is named in ~/.m2/settings.xml, or in an Ivy file (PENSTOCK_IVY_SETTINGS)"
     return ServiceError("jar-missing", f"packages cannot be fetched ({names}): {why}", hint=hint, retriable=True)
+
+
+def spark_jars(pattern: str) -> list[Path]:
+    """Return the jars that come with the installed PySpark, without loading it."""
+    spark = find_spec("pyspark")
+    folders = list(spark.submodule_search_locations or ()) if spark is not None else []
+    return [path for folder in folders for path in Path(folder, "jars").glob(pattern)]
 
 
 def _ivy() -> Path:
     """Return the jar of Ivy that comes with the installed Spark."""
-    spark = find_spec("pyspark")
-    folders = list(spark.submodule_search_locations or ()) if spark is not None else []
-    found = [path for folder in folders for path in Path(folder, "jars").glob("ivy-*.jar")]
+    found = spark_jars("ivy-*.jar")
     if not found:
         raise ServiceError("package-missing", "pyspark is not installed with its libraries", hint="pip install pyspark")
     return found[0]
@@ -191,18 +186,14 @@ def _settings(packages: Sequence[Package]) -> str:
         for package in {package.version: package for package in packages if package.or_older}.values()
     )
     matchers = f'<version-matchers usedefaults="true"><pattern-vm>{matches}</pattern-vm></version-matchers>'
-    return f"<ivysettings>{_resolvers(chosen)}{matchers if matches else ''}</ivysettings>"
-
-
-def _resolvers(chosen: str | None) -> str:
     if chosen:
-        return f"<include file={quoteattr(str(Path(chosen).absolute()))}/>"
-    root = _mirror()
-    at = f" root={quoteattr(root)}" if root else ""
-    return (
-        '<settings defaultResolver="central"/><resolvers>'
-        f'<ibiblio name="central" m2compatible="true" usepoms="true"{at}/></resolvers>'
-    )
+        resolvers = f"<include file={quoteattr(str(Path(chosen).absolute()))}/>"
+    else:
+        mirror = _mirror()
+        root = f" root={quoteattr(mirror)}" if mirror else ""
+        central = f'<ibiblio name="central" m2compatible="true" usepoms="true"{root}/>'
+        resolvers = f'<settings defaultResolver="central"/><resolvers>{central}</resolvers>'
+    return f"<ivysettings>{resolvers}{matchers if matches else ''}</ivysettings>"
 
 
 def _version_pattern(version: str) -> str:
@@ -223,7 +214,7 @@ def _mirror() -> str | None:
         return None
     for node in tree.iter():
         if node.tag.rpartition("}")[2] == "mirror":
-            told = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in node}
-            if told.get("url") and {"*", "central", "external:*"} & set(told.get("mirrorOf", "").split(",")):
-                return told["url"]
+            entries = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in node}
+            if entries.get("url") and {"*", "central", "external:*"} & set(entries.get("mirrorOf", "").split(",")):
+                return entries["url"]
     return None

@@ -40,11 +40,8 @@ class KafkaAdmin:
         """Return every topic, without its settings."""
         said = "cannot list its topics"
         listed = self.conversation.ask_with_retry(lambda: self._client.list_topics(timeout=1), said).topics
-        return {
-            name: TopicState(len(topic.partitions), _replication(topic))
-            for name, topic in listed.items()
-            if topic.error is None
-        }
+        found = {name: topic for name, topic in listed.items() if topic.error is None}
+        return {name: TopicState(len(topic.partitions), _replication(topic)) for name, topic in found.items()}
 
     def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicState]:
         """Return those of the topics that exist, with their ids and without their settings."""
@@ -108,28 +105,18 @@ class KafkaAdmin:
     def empty(self, name: str) -> None:
         """Delete all records of a topic. The broker refuses that for a topic that is only compacted: such a topic is
         deleted and created again with its partitions and settings."""
-        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-        ends = {place: end for place, end in self.ends([name]).items() if end > 0}
+        ends = [TopicPartition(name, number, end) for (_, number), end in self.ends([name]).items() if end > 0]
         try:
-            for future in self._deletions(ends):
+            for future in self._client.delete_records(ends, request_timeout=SECONDS).values() if ends else ():
                 future.result()
         except KafkaException as error:
             if reason_of(error).code() != KafkaError.POLICY_VIOLATION:
                 raise self.conversation.service_error(f"did not delete the records of `{name}`", error) from error
-            self._recreate_topic(name)
-
-    def _deletions(self, ends: Mapping[tuple[str, int], int]) -> list[Any]:
-        from confluent_kafka import TopicPartition
-
-        places = [TopicPartition(topic, number, end) for (topic, number), end in ends.items()]
-        return list(self._client.delete_records(places, request_timeout=SECONDS).values()) if places else []
-
-    def _recreate_topic(self, name: str) -> None:
-        """Delete a topic, and create it again with its partitions and settings."""
-        state, config = self.topics()[name], self.chosen_config([name])[name]
-        self.delete(name)
-        self.create(name, state.partitions, state.replication_factor, config)
+            state, config = self.topics()[name], self.chosen_config([name])[name]
+            self.delete(name)
+            self.create(name, state.partitions, state.replication_factor, config)
 
     def delete(self, name: str) -> None:
         """Delete a topic, and wait until it is gone."""
@@ -149,9 +136,8 @@ class KafkaAdmin:
         """Change these settings of a topic, and keep its others."""
         from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-        entries = [
-            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
-        ]
+        change = AlterConfigOpType.SET
+        entries = [ConfigEntry(key, value, incremental_operation=change) for key, value in config.items()]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         (future,) = self._client.incremental_alter_configs([resource], request_timeout=SECONDS).values()
         self.conversation.result(future, f"did not change the settings of `{name}`")
@@ -189,10 +175,8 @@ class KafkaAdmin:
 
         places = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
         member = self._group_consumer(group)
-        self.conversation.ask_with_retry(
-            lambda: member.commit(offsets=places, asynchronous=False),
-            f"did not commit the offsets of the group `{group}`",
-        )
+        said = f"did not commit the offsets of the group `{group}`"
+        self.conversation.ask_with_retry(lambda: member.commit(offsets=places, asynchronous=False), said)
 
     def committed_offsets(self, group: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
         """Return the offsets that a consumer group has committed in these topics."""

@@ -26,13 +26,13 @@ class KafkaConversation:
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster = cluster
-        self._complaint: KafkaError | None = None
-        self._let_complaints_arrive: Callable[[], object] = lambda: None
+        self._connection_error: KafkaError | None = None
+        self._poll_errors: Callable[[], object] = lambda: None
         require("confluent_kafka", extra="kafka")
         from confluent_kafka.admin import AdminClient
 
         self.admin = self.client(AdminClient, {})
-        self._let_complaints_arrive = lambda: self.admin.poll(0)
+        self._poll_errors = lambda: self.admin.poll(0)
 
     def client(self, kind: Callable[[dict[str, Any]], Client], own: Mapping[str, Any]) -> Client:
         """Create a client, without the settings that only the Java client knows."""
@@ -58,8 +58,9 @@ class KafkaConversation:
         """Keep the reason why a connection fails: requests only report a timeout."""
         from confluent_kafka import KafkaError
 
-        if self._complaint is None or self._complaint.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
-            self._complaint = error
+        known = self._connection_error
+        if known is None or known.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
+            self._connection_error = error
 
     def ask_with_retry(self, ask: Callable[[], Response], said: str) -> Response:
         """Repeat a request while its error may pass. A broker that refuses a request is not asked again."""
@@ -92,8 +93,8 @@ class KafkaConversation:
         )
         reason = reason_of(error)
         if reason.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
-            self._let_complaints_arrive()
-            reason = self._complaint or reason
+            self._poll_errors()
+            reason = self._connection_error or reason
         text = f"Kafka at {self.cluster.servers} {said}: {reason.str()}"
         match reason.code():
             case KafkaError._AUTHENTICATION | KafkaError.SASL_AUTHENTICATION_FAILED:
@@ -105,9 +106,9 @@ class KafkaConversation:
                 | KafkaError.CLUSTER_AUTHORIZATION_FAILED
                 | KafkaError.GROUP_AUTHORIZATION_FAILED
             ):
-                return ServiceError("kafka-refused", text, hint="the user may not do that")
+                return ServiceError("kafka-refused", text, hint="the user has no right to do that")
             case KafkaError._TRANSPORT | KafkaError._TIMED_OUT | KafkaError._ALL_BROKERS_DOWN | KafkaError._RESOLVE:
-                return ServiceError("unreachable", text, hint="is the broker there?", retriable=True)
+                return ServiceError("unreachable", text, hint="check that the broker runs", retriable=True)
             case _:
                 retriable = bool(reason.retriable()) or reason.code() in passing
                 return ServiceError("kafka-failed", text, retriable=retriable)

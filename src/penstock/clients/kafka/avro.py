@@ -8,18 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.clients.int256.avro import int256_fields, readable_schema
-from penstock.clients.int256.derived import DerivedColumn
-from penstock.clients.kafka.confluent_wire import (
-    HEAD,
-    ZERO,
-    begins_with,
-    is_not_known_yet,
-    non_null_schema,
-    null_encodings,
-    request_schema,
-    schema_header,
-)
+from penstock.clients.int256.columns import DerivedColumn
+from penstock.clients.kafka import confluent_wire as wire
 from penstock.clients.kafka.decode import VALUE, DecodedValue
+from penstock.spark_functions import f
 from penstock.spark_internals.expressions import try_column
 
 
@@ -39,28 +31,26 @@ def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = 
     The value is in the column `at`. The row is the record, or one of its fields if they are named. A value that is null
     by its schema counts as no value.
     """
-    from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
-    begins, body = f.substring("value", 1, HEAD), f.expr(f"substring(value, {HEAD + 1})")
-    options = {"mode": "FAILFAST", "avroSchema": readable_schema(non_null_schema(schemas.reader))}
+    begins, body = f.substring("value", 1, wire.HEAD), f.expr(f"substring(value, {wire.HEAD + 1})")
+    options = {"mode": "FAILFAST", "avroSchema": readable_schema(wire.non_null_schema(schemas.reader))}
 
-    value, early = f.lit(None), is_not_known_yet("value", schemas.since)
+    value, early = f.lit(None), wire.is_not_known_yet("value", schemas.since)
     for number, writer in schemas.writers.items():
-        value = f.when(begins == f.lit(schema_header(number)), try_column(from_avro(body, writer, options))).otherwise(
-            value
-        )
+        decoded = try_column(from_avro(body, writer, options))
+        value = f.when(begins == f.lit(wire.schema_header(number)), decoded).otherwise(value)
     value = f.when(~early, value) if schemas.since else value
     fault = (
-        f.when((f.length("value") < HEAD) | (f.substring("value", 1, 1) != f.lit(ZERO)), "not-avro")
+        f.when((f.length("value") < wire.HEAD) | (f.substring("value", 1, 1) != f.lit(wire.ZERO)), "not-avro")
         .when(early, "schema-id-unknown")
-        .when(begins_with("value", schemas.writers), f.when(f.col(at).isNull(), "avro-unreadable"))
-        .when(begins_with("value", schemas.unknown), "schema-id-unknown")
-        .otherwise(request_schema("value"))
+        .when(wire.begins_with("value", schemas.writers), f.when(f.col(at).isNull(), "avro-unreadable"))
+        .when(wire.begins_with("value", schemas.unknown), "schema-id-unknown")
+        .otherwise(wire.request_schema("value"))
     )
     carried = int256_fields(schemas.reader, within)
     made = {name: DerivedColumn(how.function, how.kind, how.scale) for name, how in carried.items()}
-    nothing = null_encodings(schemas.writers)
+    nothing = wire.null_encodings(schemas.writers)
     absent = ~early & f.col("value").isin(nothing) if nothing else None
     return DecodedValue(value, f.col(at).isNotNull(), fault, made=made, absent=absent)
 
@@ -70,7 +60,7 @@ def select_fields(schema: str, names: Collection[str]) -> str:
 
     Fields that define named types stay, since others may refer to them.
     """
-    record = json.loads(non_null_schema(schema))
+    record = json.loads(wire.non_null_schema(schema))
     if not isinstance(record, dict) or record.get("type") != "record":
         return schema
     fields = record["fields"]

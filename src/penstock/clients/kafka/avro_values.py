@@ -50,7 +50,7 @@ class _AvroReader:
 
     def __init__(self, stream: BytesIO) -> None:
         self._stream = stream
-        self._trigger_name: dict[str, Any] = {}
+        self._named_types: dict[str, Any] = {}
 
     def read(self, schema: Any, space: str = "") -> Any:
         if isinstance(schema, list):
@@ -69,7 +69,7 @@ class _AvroReader:
 
     def _read_named_type(self, schema: Mapping[str, Any], space: str) -> Any:
         space = schema.get("namespace", schema["name"].rpartition(".")[0] or space)
-        self._trigger_name[f"{space}.{schema['name'].rpartition('.')[2]}".lstrip(".")] = (schema, space)
+        self._named_types[f"{space}.{schema['name'].rpartition('.')[2]}".lstrip(".")] = (schema, space)
         match schema["type"]:
             case "enum":
                 return schema["symbols"][self._index(len(schema["symbols"]))]
@@ -78,7 +78,7 @@ class _AvroReader:
         return {each["name"]: self.read(each["type"], space) for each in schema["fields"]}
 
     def _find_named_type(self, name: str, space: str) -> tuple[Any, str]:
-        found: tuple[Any, str] = self._trigger_name[name if name in self._trigger_name else f"{space}.{name}"]
+        found: tuple[Any, str] = self._named_types[name if name in self._named_types else f"{space}.{name}"]
         return found
 
     def _items(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.row_columns import CLOCK
+from penstock.spark_functions import f
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -40,15 +41,11 @@ def schema_header(number: int) -> bytes:
 
 def begins_with(column: str, numbers: Iterable[int]) -> Column:
     """Whether bytes were written with one of these schemas."""
-    from pyspark.sql import functions as f
-
     return f.substring(column, 1, HEAD).isin([schema_header(number) for number in numbers])
 
 
 def is_not_known_yet(column: str, since: Mapping[int, int]) -> Column:
     """Whether bytes were written with a schema that was not known when their batch began."""
-    from pyspark.sql import functions as f
-
     now = f.expr(f"{CLOCK}()") if since else f.lit(None)
     early = (begins_with(column, [number]) & (now < f.timestamp_millis(f.lit(at))) for number, at in since.items())
     return reduce(or_, early, f.lit(False))
@@ -56,8 +53,6 @@ def is_not_known_yet(column: str, since: Mapping[int, int]) -> Column:
 
 def request_schema(column: str) -> Column:
     """Stop the query for an unknown schema: `runtime.spark.errors.unknown_schema` parses its id."""
-    from pyspark.sql import functions as f
-
     return f.raise_error(f.concat(f.lit(UNKNOWN_SCHEMA), f.hex(f.substring(column, 2, 4))))
 
 

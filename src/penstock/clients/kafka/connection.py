@@ -97,6 +97,6 @@ def _pem(path: str) -> str:
     except UnicodeDecodeError:
         text = ""
     if "-----BEGIN " not in text:
-        hint = "certificates and keys are to be in PEM: text that has a line `-----BEGIN …-----`"
-        raise ServiceError("certificate-unreadable", f"{path} is no certificate and no key", hint=hint)
+        hint = "certificates and keys must be in PEM format: text with a line `-----BEGIN …-----`"
+        raise ServiceError("certificate-unreadable", f"{path} is neither a certificate nor a key", hint=hint)
     return text

@@ -23,13 +23,12 @@ def _parse_type(value: object) -> object:
     found = column_type(value) if isinstance(value, str) else None
     if isinstance(value, str) and is_long_fraction(value):
         raise ValueError(
-            f"unsupported data type '{value}' in schema; supported types: those of up to 38 digits, or of none behind"
-            " the point. Declare it as `string`, and let its numbers stand in quotes: so every digit is kept"
+            f"unsupported data type '{value}' in schema; decimals have up to 38 digits, or none after the point."
+            " Declare it as `string` and put its numbers in quotes, so that no digit is lost"
         )
     if found is None:
-        raise unknown_word_error(
-            "unsupported data type '{given}' in schema; supported types: {words}", value, TYPE_NAMES
-        )
+        text = "unsupported data type '{given}' in schema; supported types: {words}"
+        raise unknown_word_error(text, value, TYPE_NAMES)
     return found
 
 
@@ -41,7 +40,7 @@ def _check_schema(schema: dict[str, str]) -> dict[str, str]:
     refuse_duplicates(schema)
     kind = next((kind for name, kind in schema.items() if name.casefold() == OP), "STRING")
     if kind.upper() != "STRING":
-        raise ValueError(f"`{OP}` is {kind}, and no string: its values are `i`, `u` and `d`")
+        raise ValueError(f"`{OP}` is {kind}, not a string: its values are `i`, `u` and `d`")
     return schema
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.files.text_columns import texts_schema
-from penstock.clients.int256.derived import DerivedColumn
-from penstock.clients.int256.register import register_int256
+from penstock.clients.int256.columns import DerivedColumn, register_int256
 from penstock.clients.jvm.strict_json import checked_json, json_fault, json_row
 from penstock.clients.kafka.confluent_wire import WriterSchemas
 from penstock.clients.kafka.tombstone_keys import UNREADABLE, decode_key
 from penstock.clients.rows.reserved_columns import invalid_names_error
 from penstock.row_columns import OP, ORDER
+from penstock.spark_functions import f
 from penstock.spark_internals.expressions import try_column
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.int256 import conversion_function, parse_int256_type
@@ -46,13 +46,13 @@ FAULTS: Final[Mapping[str, str]] = {
     "not-text": "its value is not text in UTF-8",
     "not-json": "its value is not a JSON object",
     "not-csv": "its line does not have the columns of the file, or a value does not fit the type of its column",
-    "duplicate-key": "a key stands in one JSON object twice",
+    "duplicate-key": "a key occurs twice in one JSON object",
     "field-mismatch": "a field does not fit the type of its column",
-    "no-value": "it has no value, and no key that tells which row is deleted",
+    "no-value": "it has no value, and no key that identifies the deleted row",
     UNREADABLE: "it has no value, and its key cannot be read as the primary key of a row",
-    "no-row": "its envelope has no row for what it says has happened",
+    "no-row": "its envelope has no row for its operation",
     "unknown-operation": f"its header `{OPERATION_HEADER}`, or its `op`, is none of r, c, u, d",
-    "not-avro": "its value does not begin as one that a schema registry knows",
+    "not-avro": "its value does not begin with the header of a schema registry",
     "schema-id-unknown": "the schema registry does not know its schema",
     "avro-unreadable": "its bytes do not fit its schema",
 }
@@ -92,8 +92,6 @@ def json_envelope_value(columns: Mapping[str, str]) -> DecodedValue:
 
 def unwrap_envelope(whole: DecodedValue) -> DecodedValue:
     """Take the row from the decoded envelope in `ENVELOPE`: `before` of a delete, and `after` of anything else."""
-    from pyspark.sql import functions as f
-
     said = f.col(f"{ENVELOPE}.op")
     operation = _known_operation(said)
     value = f.when(said == "d", f.col(f"{ENVELOPE}.before")).otherwise(f.col(f"{ENVELOPE}.after"))
@@ -120,8 +118,6 @@ def _derive_from_text(columns: Mapping[str, str]) -> dict[str, DerivedColumn]:
 
 def _json(schema: str, at: str, made: Mapping[str, DerivedColumn], *, envelope: bool = False) -> DecodedValue:
     """Decode a value into a struct, which is then found in the column `at`. A schema registry's header is skipped."""
-    from pyspark.sql import functions as f
-
     value = json_row(f.col("value"), schema, registry=True, envelope=envelope)
     fault = f.coalesce(json_fault(f.col("value"), schema, registry=True, envelope=envelope), f.lit("field-mismatch"))
     return DecodedValue(value, f.col(at).isNotNull(), f.when(f.col(at).isNull(), fault), made=made)
@@ -129,8 +125,6 @@ def _json(schema: str, at: str, made: Mapping[str, DerivedColumn], *, envelope: 
 
 def raw_value() -> DecodedValue:
     """Take the bytes of the value as the single column `value`."""
-    from pyspark.sql import functions as f
-
     return DecodedValue(f.struct(f.col("value").alias("value")), f.lit(False), f.lit(None).cast("string"))
 
 
@@ -146,37 +140,28 @@ class Shape:
     topic: str = ""
     """The topic of the records, for messages."""
 
-    @property
-    def reserved_names(self) -> frozenset[str]:
-        """The names that columns of the value cannot have."""
-        return frozenset(METADATA if self.metadata else ())
-
 
 def json_columns(records: DataFrame) -> dict[str, str]:
     """Infer the columns of JSON objects with Spark, from all valid ones."""
-    from pyspark.sql import functions as f
     from pyspark.sql.types import StructField, StructType
 
-    texts = records.select(checked_json(f.col("value"), "", registry=True).alias("text")).where("text IS NOT NULL")
-    return {
-        field.name: StructType([StructField("x", field.dataType)]).toDDL().removeprefix("x ")
-        for field in texts_schema(texts, {})
-    }
+    texts = records.select(checked_json(f.col("value"), registry=True).alias("text")).where("text IS NOT NULL")
+    fields = {field.name: StructType([StructField("x", field.dataType)]) for field in texts_schema(texts, {})}
+    return {name: struct.toDDL().removeprefix("x ") for name, struct in fields.items()}
 
 
 def decode_records(
     records: DataFrame, decoded: DecodedValue, shape: Shape, fault: str, kept: Sequence[str] = ()
 ) -> DataFrame:
     """Decode records into rows, with the fault of each in the column `fault`, and with their columns `kept`."""
-    from pyspark.sql import functions as f
-
     if decoded.envelope is not None:
         records = records.withColumn(ENVELOPE, decoded.envelope)
     fields: Any = records.select(decoded.value.alias(VALUE)).schema[0].dataType
     said = _operation() if decoded.operation is None else decoded.operation
     types = {field.name: field.dataType for field in fields}
-    if wrong_ones := invalid_names_error(types, f"topic `{shape.topic}`", RENAMING, shape.reserved_names):
-        raise wrong_ones
+    reserved = METADATA if shape.metadata else ()
+    if invalid := invalid_names_error(types, f"topic `{shape.topic}`", RENAMING, reserved):
+        raise invalid
     made = {name: how for name, how in decoded.made.items() if name in types}
     gone = f.col("value").isNull() | (f.length("value") == 0)
     if decoded.absent is not None:
@@ -213,32 +198,24 @@ def decode_records(
 
 def filter_by_metadata(records: DataFrame, condition: str) -> DataFrame:
     """Filter records by a condition on their position and time. Records for which it cannot be computed are kept."""
-    from pyspark.sql import functions as f
-
     found = records.withColumns({name: f.col(of) for name, of in METADATA.items()})
     return found.where(f.coalesce(try_column(f.expr(condition)), f.lit(True))).drop(*METADATA)
 
 
 def _operation() -> Column:
     """Return the operation in a record's header: an insert if there is none, null if it is unknown."""
-    from pyspark.sql import functions as f
-
     said = f.filter("headers", lambda header: header["key"] == OPERATION_HEADER)
     word = f.try_element_at(said, f.lit(-1))["value"].cast("string")
     return f.when(word.isNull(), "i").otherwise(_known_operation(word))
 
 
 def _known_operation(word: Column) -> Column:
-    from pyspark.sql import functions as f
-
     known = f.create_map(*(f.lit(part) for pair in OPERATIONS.items() for part in pair))
     return f.try_element_at(known, word)
 
 
 def with_origin(records: DataFrame, name: str) -> DataFrame:
     """Add a column with all fields of the record."""
-    from pyspark.sql import functions as f
-
     headers = ["headers"] if "headers" in records.columns else []
     whole = f.struct("topic", "partition", "offset", "timestamp", "key", "value", *headers)
     return records.withColumn(name, whole)
@@ -246,8 +223,6 @@ def with_origin(records: DataFrame, name: str) -> DataFrame:
 
 def add_order(records: DataFrame) -> DataFrame:
     """Add the columns of `ORDER`: records are ordered by partition, and within it by offset."""
-    from pyspark.sql import functions as f
-
     partition = f.concat_ws("/", f.col("topic"), f.lpad(f.col("partition").cast("string"), 9, "0"))
     places = (f.lit(0).cast("bigint"), partition, f.col("offset"), f.lit(0).cast("bigint"))
     return records.withColumns(dict(zip(ORDER, places, strict=True)))

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.clients.kafka.admin import KafkaAdmin
@@ -21,14 +21,7 @@ class PartitionLag:
     seconds: float | None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "position": self.position,
-            "end": self.end,
-            "records": self.records,
-            "seconds": None if self.seconds is None else round(self.seconds, 3),
-        }
+        return {**asdict(self), "seconds": None if self.seconds is None else round(self.seconds, 3)}
 
 
 def lag_of(

@@ -13,18 +13,10 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.int256.avro import int256_fields, readable_schema
-from penstock.clients.int256.derived import DerivedColumn
+from penstock.clients.int256.columns import DerivedColumn
 from penstock.clients.jvm.strict_json import checked_json
-from penstock.clients.kafka.confluent_wire import (
-    HEAD,
-    ZERO,
-    WriterSchemas,
-    begins_with,
-    is_not_known_yet,
-    non_null_schema,
-    request_schema,
-    schema_header,
-)
+from penstock.clients.kafka import confluent_wire as wire
+from penstock.spark_functions import f
 from penstock.spark_internals.expressions import try_column
 
 if TYPE_CHECKING:
@@ -44,36 +36,32 @@ class DecodedKey:
 
 
 def decode_key(
-    types: Mapping[str, DataType], made: Mapping[str, DerivedColumn], schemas: WriterSchemas | None
+    types: Mapping[str, DataType], made: Mapping[str, DerivedColumn], schemas: wire.WriterSchemas | None
 ) -> DecodedKey:
     """Decode a key into columns, whose types are given in the key's order. A key that lacks one of them is a fault.
 
     Without `schemas`, keys in Avro cannot be read. With them, a key with an unknown schema stops the query.
     """
-    from pyspark.sql import functions as f
-
     if not types:
         return DecodedKey({}, f.lit(UNREADABLE))
-    known = WriterSchemas({}) if schemas is None else schemas
-    of_registry = f.substring("key", 1, 1) == f.lit(ZERO)
+    known = wire.WriterSchemas({}) if schemas is None else schemas
+    of_registry = f.substring("key", 1, 1) == f.lit(wire.ZERO)
     texts, fields = _texts(list(types)), _fields(list(types), known)
-    columns = {
-        name: f.when(of_registry, _avro_column(name, kind, made.get(name), fields)).otherwise(
-            _cast_text(texts[name], kind, made.get(name))
-        )
-        for name, kind in types.items()
-    }
+    columns: dict[str, Column] = {}
+    for name, kind in types.items():
+        in_text = _cast_text(texts[name], kind, made.get(name))
+        columns[name] = f.when(of_registry, _avro_column(name, kind, made.get(name), fields)).otherwise(in_text)
     fault = f.when(reduce(or_, (column.isNull() for column in columns.values())), UNREADABLE)
     if schemas is not None:
-        told = begins_with("key", [*known.writers, *known.unknown])
-        fault = f.when(of_registry & (f.length("key") > HEAD) & ~told, request_schema("key")).otherwise(fault)
-        fault = f.when(is_not_known_yet("key", known.since), UNREADABLE).otherwise(fault) if known.since else fault
+        is_known = wire.begins_with("key", [*known.writers, *known.unknown])
+        is_unknown = of_registry & (f.length("key") > wire.HEAD) & ~is_known
+        fault = f.when(is_unknown, wire.request_schema("key")).otherwise(fault)
+        fault = f.when(wire.is_not_known_yet("key", known.since), UNREADABLE).otherwise(fault) if known.since else fault
     return DecodedKey(columns, fault)
 
 
 def _cast_text(text: Column, kind: DataType, made: DerivedColumn | None) -> Column:
     """Cast text to this type; null if it does not fit. Spark would ignore control characters around numbers."""
-    from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
     if made is not None:
@@ -89,8 +77,6 @@ def _cast_text(text: Column, kind: DataType, made: DerivedColumn | None) -> Colu
 
 def _texts(names: Sequence[str]) -> dict[str, Column]:
     """Return the parts of a key as text: fields of a JSON object, a JSON string, or parts separated by colons."""
-    from pyspark.sql import functions as f
-
     text = f.col("key").cast("string")
     payload = f.get_json_object(text, "$.payload")
     within = f.when(payload.startswith("{"), payload).otherwise(text)
@@ -103,7 +89,7 @@ def _texts(names: Sequence[str]) -> dict[str, Column]:
         in_quotes = text.startswith('"') & text.endswith('"') & (f.length(text) > 1)
         fields = {name: f.coalesce(fields[name], alone)}
         plain = {name: f.coalesce(f.when(in_quotes, f.get_json_object(text, "$")), text)}
-    is_object, is_one = text.startswith("{"), checked_json(f.col("key"), "").isNotNull()
+    is_object, is_one = text.startswith("{"), checked_json(f.col("key")).isNotNull()
     return {name: f.when(is_object, f.when(is_one, fields[name])).otherwise(plain[name]) for name in names}
 
 
@@ -116,16 +102,15 @@ class _Field:
     carried: DerivedColumn | None
 
 
-def _fields(names: Sequence[str], schemas: WriterSchemas) -> dict[str, list[_Field]]:
+def _fields(names: Sequence[str], schemas: wire.WriterSchemas) -> dict[str, list[_Field]]:
     """Return, by column, its field in keys of each schema: one of the same name, or the whole key if it is alone."""
-    from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
     found: dict[str, list[_Field]] = {name: [] for name in names}
-    body = f.expr(f"substring(key, {HEAD + 1})")
+    body = f.expr(f"substring(key, {wire.HEAD + 1})")
     for number, writer in schemas.writers.items():
-        begins = f.substring("key", 1, HEAD) == f.lit(schema_header(number))
-        root = json.loads(non_null_schema(writer))
+        begins = f.substring("key", 1, wire.HEAD) == f.lit(wire.schema_header(number))
+        root = json.loads(wire.non_null_schema(writer))
         wanted = _select_key_schema(root, names)
         if wanted is None:
             continue
@@ -171,8 +156,6 @@ def _avro_column(
     name: str, kind: DataType, made: DerivedColumn | None, fields: Mapping[str, Sequence[_Field]]
 ) -> Column:
     """Return a column of Avro keys, each decoded with its own schema."""
-    from pyspark.sql import functions as f
-
     column = f.lit(None)
     for field in fields[name]:
         if field.carried is None:

@@ -24,15 +24,9 @@ class Login(FrozenModel):
 
     def override_server(self, usual: PostgresServer) -> PostgresServer:
         """Return the default server, with these fields in place of its own."""
-        said = {
-            "host": self.host,
-            "port": self.port,
-            "user": self.user,
-            "password": self.password and self.password.get_secret_value(),
-            "database": self.database,
-            "sslmode": self.sslmode,
-        }
-        return usual.with_settings({name: value for name, value in said.items() if value is not None})
+        password = None if self.password is None else self.password.get_secret_value()
+        login = {"host": self.host, "port": self.port, "user": self.user, "password": password}
+        return usual.with_settings(**login, database=self.database, sslmode=self.sslmode)
 
 
 class PostgresAddress(FrozenModel):

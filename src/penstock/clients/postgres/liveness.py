@@ -39,14 +39,12 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
         try:
             wanted = next(gen)
             while True:
-                poll.register(
-                    self.pgconn.socket,
-                    (select.POLLIN if wanted & _READ else 0) | (select.POLLOUT if wanted & _WRITE else 0),
-                )
-                if not (events := poll.poll(_LOOK_MS)):
+                events = (select.POLLIN if wanted & _READ else 0) | (select.POLLOUT if wanted & _WRITE else 0)
+                poll.register(self.pgconn.socket, events)
+                if not (found := poll.poll(_LOOK_MS)):
                     silent = self._look_after(silent)
                     continue
-                wanted, silent = gen.send(_ready(events[0][1], wanted)), time.monotonic()
+                wanted, silent = gen.send(_ready(found[0][1], wanted)), time.monotonic()
         except StopIteration as done:
             answer: Answer = done.value
             return answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -21,18 +21,10 @@ _ALIVE: Final = {"keepalives_idle": 5, "keepalives_interval": 5, "keepalives_cou
 _SEEN_OFF: Final = " ".join(f"-c tcp_{name}={value}" for name, value in _ALIVE.items())
 """Keepalive on the server, which would otherwise hold the locks of a lost connection for hours."""
 _FINAL: Final = (
-    "authentication failed",
-    "authentication method",
-    "does not exist",
-    "empty password",
-    "pg_hba.conf",
-    "permission denied",
-    "not permitted",
-    "support SSL",
-    "SSL required",
-    "certificate",
+    "authentication failed", "authentication method", "does not exist", "empty password", "pg_hba.conf",
+    "permission denied", "not permitted", "support SSL", "SSL required", "certificate",
     "unsupported startup parameter",
-)
+)  # fmt: skip
 """Texts of refused connections that a retry does not help against. libpq gives no SQLSTATE for them."""
 _PASSING: Final = ("08", "25006", "40", "53", "55006", "55P03", "57", "58")
 """SQLSTATEs, or classes of them, that may pass: no connection, a lock, a server that shuts down."""
@@ -41,8 +33,8 @@ _BY_SOMEBODY: Final = "canceling statement due to user request"
 _ROWS: Final = ("21", "22", "23", "44000", "54000", "P0001")
 """SQLSTATEs, or classes of them, of errors in a row: a value out of range, a constraint, a trigger."""
 _LACKING: Final = {
-    "42P01": "the table is not there",
-    "42703": "a column is not there",
+    "42P01": "the table does not exist",
+    "42703": "a column does not exist",
     "42501": "ask for the right, or use another user",
     "3F000": "create the schema, or name another one",
 }
@@ -86,8 +78,9 @@ class PostgresServer:
 
         liveness.cancel_waits(self)
 
-    def with_settings(self, said: Mapping[str, Any]) -> PostgresServer:
-        return replace(self, **said)
+    def with_settings(self, **settings: Any) -> PostgresServer:
+        """Return the same server with those of the settings that are not None."""
+        return replace(self, **{name: value for name, value in settings.items() if value is not None})
 
     @contextmanager
     def connect(self) -> Iterator[Database]:
@@ -102,11 +95,8 @@ class PostgresServer:
 
             from penstock.clients.postgres import liveness
         except ImportError as error:
-            raise ServiceError(
-                "package-missing",
-                "PostgreSQL needs the Python package psycopg",
-                hint="pip install 'penstock[postgres]'",
-            ) from error
+            text = "PostgreSQL needs the Python package psycopg"
+            raise ServiceError("package-missing", text, hint="pip install 'penstock[postgres]'") from error
         options = f"-c lock_timeout={self.lock_seconds}s -c timezone=UTC -c client_min_messages=warning {_SEEN_OFF}"
         if replicating:
             options += " -c idle_in_transaction_session_timeout=0"

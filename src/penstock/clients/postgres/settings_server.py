@@ -12,13 +12,12 @@ def sink_server(settings: Settings, sink: str) -> PostgresServer:
 
 
 def _with_connection(server: PostgresServer, said: PostgresConnection) -> PostgresServer:
-    given = {
-        "host": said.host,
-        "port": said.port,
-        "user": said.user,
-        "password": None if said.pass_ is None else said.pass_.get_secret_value(),
-        "database": said.db,
-        "sslmode": said.sslmode,
-        "sslrootcert": said.sslrootcert,
-    }
-    return server.with_settings({name: value for name, value in given.items() if value is not None})
+    return server.with_settings(
+        host=said.host,
+        port=said.port,
+        user=said.user,
+        password=None if said.pass_ is None else said.pass_.get_secret_value(),
+        database=said.db,
+        sslmode=said.sslmode,
+        sslrootcert=said.sslrootcert,
+    )

@@ -119,9 +119,8 @@ def create_table(db: Database, table: QualifiedTable, columns: Mapping[str, str]
 
 
 def add_columns_sql(table: QualifiedTable, columns: Mapping[str, str], unless: str = "") -> str:
-    return f"ALTER TABLE {table} " + ", ".join(
-        f"ADD COLUMN {unless}{quote_identifier(n)} {kind}" for n, kind in columns.items()
-    )
+    added = [f"ADD COLUMN {unless}{quote_identifier(name)} {kind}" for name, kind in columns.items()]
+    return f"ALTER TABLE {table} {', '.join(added)}"
 
 
 def check_types(db: Database, table: QualifiedTable, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
@@ -131,11 +130,9 @@ def check_types(db: Database, table: QualifiedTable, wanted: Mapping[str, str], 
     below = {**there, **domains(db, table)}
     for name, kind in wanted.items():
         if name in there and not (kind == "text" and name in enums) and not can_hold(below[name], kind):
-            raise ServiceError(
-                "table-mismatch",
-                f"column `{name}` of {table} is {there[name]}, which does not hold every {kind}",
-                hint=f"ALTER TABLE {table} ALTER COLUMN {quote_identifier(name)} TYPE {kind}",
-            )
+            text = f"column `{name}` of {table} is {there[name]}, which does not hold every {kind}"
+            hint = f"ALTER TABLE {table} ALTER COLUMN {quote_identifier(name)} TYPE {kind}"
+            raise ServiceError("table-mismatch", text, hint=hint)
 
 
 def _enums(db: Database, table: QualifiedTable) -> frozenset[str]:
@@ -171,17 +168,13 @@ def check_key(db: Database, table: QualifiedTable, key: Sequence[str]) -> None:
         (str(table),),
     )
     if not any(set(names) == set(key) for (names,) in unique):
-        raise ServiceError(
-            "table-mismatch",
-            f"{table} has no unique index over the primary key ({', '.join(key)}), without nulls",
-            hint=f"ALTER TABLE {table} ADD PRIMARY KEY ({quote_names(key)})",
-        )
+        text = f"{table} has no unique index over the primary key ({', '.join(key)}), without nulls"
+        raise ServiceError("table-mismatch", text, hint=f"ALTER TABLE {table} ADD PRIMARY KEY ({quote_names(key)})")
 
 
 _DIGITS: Final = re.compile(r"numeric\((\d+),(\d+)\)")
-_TIMES: Final = frozenset(
-    f"timestamp{digits} {zone} time zone" for digits in ("", "(6)") for zone in ("with", "without")
-)
+_ZONES: Final = ("with time zone", "without time zone")
+_TIMES: Final = frozenset(f"timestamp{digits} {zone}" for digits in ("", "(6)") for zone in _ZONES)
 """Types that keep every microsecond. With fewer digits PostgreSQL would round without an error."""
 _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "smallint": frozenset({"integer", "bigint", "numeric", "real", "double precision"}),
@@ -211,7 +204,9 @@ def can_hold(there: str, kind: str) -> bool:
     room, needed = _digits(there), _digits(kind)
     if needed is not None and needed[1] and sum(needed) > SPARK_DIGITS and there == "text":
         return True  # tables of rows that had such decimals as text keep every digit
-    return there.startswith("numeric(") and room is not None and needed is not None and _fits(needed, room)
+    if room is None or needed is None or not there.startswith("numeric("):
+        return False
+    return needed[0] <= room[0] and needed[1] <= room[1]
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
@@ -219,7 +214,3 @@ def _digits(kind: str) -> tuple[int, int] | None:
     if digits := _DIGITS.fullmatch(kind):
         return int(digits[1]) - int(digits[2]), int(digits[2])
     return (_WHOLE_DIGITS[kind], 0) if kind in _WHOLE_DIGITS else None
-
-
-def _fits(needed: tuple[int, int], room: tuple[int, int]) -> bool:
-    return needed[0] <= room[0] and needed[1] <= room[1]

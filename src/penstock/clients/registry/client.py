@@ -138,13 +138,10 @@ class Registry:
         """Ask each address until one answers. LookupError for the statuses in `absent`, ValueError for 409 and 422."""
         failures: list[str] = []
         for address in map(split_credentials, self.urls):
-            url = address.url
-            trust = self._trust(url)
-            headers = self._headers(address)
+            url, headers, trust = address.url, self._headers(address), self._trust(address.url)
+            target = url.rstrip("/") + path
             try:
-                return request_json(
-                    method, url.rstrip("/") + path, body, headers=headers, timeout_secs=TIMEOUT_SECS, trust=trust
-                )
+                return request_json(method, target, body, headers=headers, timeout_secs=TIMEOUT_SECS, trust=trust)
             except StatusError as error:
                 if error.status in absent:
                     raise LookupError(path) from None
@@ -186,6 +183,6 @@ def _refusal(url: str, error: StatusError) -> ServiceError:
         hint = "see the user and the password of the registry"
         text = f"the schema registry at {url} refused the user or the password: it answers {error.status}"
     else:
-        hint = "is that the address of a schema registry?"
+        hint = "check that it is the address of a schema registry"
         text = f"the schema registry at {url} refused a request: it answers {error.status}: {error}"
     return ServiceError("registry-refused", text, hint=hint)

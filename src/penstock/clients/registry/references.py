@@ -46,9 +46,7 @@ def _inline_types(schema: Any, space: str, known: dict[str, Any], seen: set[str]
             seen.add(name)
             if "fields" not in schema:
                 return schema
-            fields = [
-                {**field, "type": _inline_types(field["type"], within, known, seen)} for field in schema["fields"]
-            ]
+            fields = [{**each, "type": _inline_types(each["type"], within, known, seen)} for each in schema["fields"]]
             return {**schema, "fields": fields}
         case {"type": "array", "items": inner}:
             return {**schema, "items": _inline_types(inner, space, known, seen)}

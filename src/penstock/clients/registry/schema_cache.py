@@ -10,11 +10,7 @@ from typing import Final
 
 from penstock.backoff import delay_secs
 from penstock.clients.kafka.avro import AvroSchemas
-from penstock.clients.kafka.confluent_wire import (
-    WriterSchemas,
-    has_same_fields,
-    make_nullable,
-)
+from penstock.clients.kafka.confluent_wire import WriterSchemas, has_same_fields, make_nullable
 from penstock.clients.registry.client import RegisteredSchema, Registry
 from penstock.errors import QueryFailed, ServiceError
 
@@ -48,10 +44,10 @@ class SchemaCache:
         self.registry = registry
         self._subjects: dict[tuple[str, int | str], AvroSchemas] = {}
         self._keys: dict[str, dict[int, str]] = {}
-        self._fetch_schema: dict[int, str] = {}
+        self._known: dict[int, str] = {}
         self._missing: dict[int, _MissingSchema] = {}
         self._fixed: WriterSchemas | None = None
-        self._parse_schema: dict[tuple[str, str], int] = {}
+        self._registered: dict[tuple[str, str], int] = {}
         self._chosen: dict[tuple[str, str], RegisteredSchema] = {}
 
     def schemas(self, topic: str, subject: str, version: int | str | None = None) -> AvroSchemas:
@@ -78,7 +74,7 @@ class SchemaCache:
         return WriterSchemas({**self._keys[topic], **further.writers}, further.unknown, further.since)
 
     def _requested_writers(self) -> WriterSchemas:
-        return self._fixed or WriterSchemas(dict(self._fetch_schema), frozenset(self._missing))
+        return self._fixed or WriterSchemas(dict(self._known), frozenset(self._missing))
 
     def freeze(self, notes: Path | None) -> "SchemaCache":
         """Return a copy that learns no further ids, so that all batches of a query are decoded alike.
@@ -87,7 +83,7 @@ class SchemaCache:
         without it when they are retried: a sink may have the rest of such a batch, and its dead letters may be stored.
         """
         found, noted = copy(self), _read_notes(notes)
-        known, missing, now = dict(self._fetch_schema), frozenset(self._missing), int(time.time() * 1000)
+        known, missing, now = dict(self._known), frozenset(self._missing), int(time.time() * 1000)
         since = {number: at or now for number, at in noted.items() if self._has(number)}
         if notes is not None and (kept := {**noted, **dict.fromkeys(missing - since.keys()), **since}) != noted:
             _write_notes(notes, kept)
@@ -98,11 +94,11 @@ class SchemaCache:
     def restart_reason(self) -> SchemaArrived | None:
         """Why a query with this copy should restart, if more schemas are known now."""
         fixed = WriterSchemas({}) if self._fixed is None else self._fixed
-        return next((SchemaArrived(number) for number in fixed.unknown if number in self._fetch_schema), None)
+        return next((SchemaArrived(number) for number in fixed.unknown if number in self._known), None)
 
     def _has(self, number: int) -> bool:
         others = (*self._keys.values(), *(known.writers for known in self._subjects.values()))
-        return number in self._fetch_schema or any(number in numbers for numbers in others)
+        return number in self._known or any(number in numbers for numbers in others)
 
     def learn(self, number: int) -> None:
         """Fetch a schema by its id. If there is none, or it is not Avro, that is remembered for a while."""
@@ -111,7 +107,7 @@ class SchemaCache:
         except (LookupError, ValueError):
             found = None
         if found is not None and found.kind == "AVRO":
-            self._fetch_schema[number] = found.text
+            self._known[number] = found.text
             self._missing.pop(number, None)
         else:
             before = self._missing.get(number)
@@ -129,18 +125,18 @@ class SchemaCache:
 
         Queries that start from here on know the schema, or know that there is none.
         """
-        if number not in self._fetch_schema and number not in self._missing:
+        if number not in self._known and number not in self._missing:
             self.learn(number)
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
         """Register a schema once per run, and return its id."""
-        if (subject, schema) not in self._parse_schema:
+        if (subject, schema) not in self._registered:
             try:
-                self._parse_schema[subject, schema] = self.registry.register(subject, schema, kind)
+                self._registered[subject, schema] = self.registry.register(subject, schema, kind)
             except ValueError as error:
-                text = f"the registry does not take the new schema of `{subject}`: {error}"
+                text = f"the registry refuses the new schema of `{subject}`: {error}"
                 raise ServiceError("schema-refused", text) from error
-        return self._parse_schema[subject, schema]
+        return self._registered[subject, schema]
 
     def writer_schema(self, subject: str, schema: str) -> RegisteredSchema:
         """Return the schema to write with: the latest of the subject if it has the same fields, else this one.
@@ -161,7 +157,7 @@ class SchemaCache:
             found = self.registry.versions(subject)
         except LookupError:
             text = f"the schema registry has no subject `{subject}`, so the records of `{topic}` cannot be read"
-            hint = "register a schema, or say another format"
+            hint = "register a schema, or set another `data_format`"
             raise ServiceError("schema-unknown", text, hint=hint) from None
         except ValueError as error:
             text = f"the schemas of `{subject}` cannot be used: {error}"
@@ -172,7 +168,7 @@ class SchemaCache:
             raise ServiceError("schema-unknown", f"the subject `{subject}` has {which}")
         if wanted.kind != "AVRO":
             text = f"the schema of `{subject}` is {wanted.kind}, so the records of `{topic}` cannot be read as Avro"
-            raise ServiceError("schema-unknown", text, hint="say another format")
+            raise ServiceError("schema-unknown", text, hint="set another `data_format`")
         writers = {schema.number: schema.text for schema in found.values() if schema.kind == "AVRO"}
         return AvroSchemas(wanted.text, writers)
 

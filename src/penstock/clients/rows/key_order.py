@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ def partition_in_order(rows: DataFrame, key: Sequence[str], tasks: int | None = 
     Tasks receive shuffled rows in any order. Only because they are sorted, a retried batch has the same rows at the
     same places.
     """
-    from pyspark.sql import functions as f
-
     placed = rows.withColumn(_PLACE, f.monotonically_increasing_id())
     columns = list(map(quote_spark_identifier, key)) or [_PLACE]
     together = placed.repartition(*columns) if tasks is None else placed.repartition(tasks, *columns)

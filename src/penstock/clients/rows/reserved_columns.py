@@ -23,7 +23,7 @@ def invalid_names_error(names: Iterable[str], whose: str, hint: str, ours: Itera
     listed = list(names)
     taken = {name.lower() for name in (*_OURS, *ours)}
     if own := next((name for name in listed if name.lower() in taken), None):
-        text = f"{whose} cannot have a column `{own}`: rows carry something of their own under that name"
+        text = f"{whose} cannot have a column `{own}`: Penstock uses that name itself"
         return ServiceError("column-names", text, hint=hint)
     if operation := next((name for name in listed if name.lower() == OP and name != OP), None):
         return ServiceError("column-names", f"`{operation}` of {whose} must be written `{OP}`", hint=hint)
@@ -38,9 +38,7 @@ def duplicate_names_error(names: Iterable[str], whose: str, hint: str) -> Servic
         case one, other if one == other:
             return ServiceError("column-names", f"{whose} cannot have two columns `{one}`", hint=hint)
         case one, other:
-            text = (
-                f"{whose} cannot have the columns `{one}` and `{other}`: SQL takes names for one if only case differs"
-            )
+            text = f"{whose} cannot have the columns `{one}` and `{other}`: names in SQL are not case-sensitive"
             return ServiceError("column-names", text, hint=hint)
 
 

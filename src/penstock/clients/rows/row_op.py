@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.row_columns import OP
+from penstock.spark_functions import f
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
 
 def row_operation(rows: DataFrame) -> Column:
     """Return `i`, `u` or `d`, ignoring case. A missing or unknown operation is an insert."""
-    from pyspark.sql import functions as f
-
     if OP not in rows.columns:
         return f.lit("i")
     said = f.lower(f.col(OP).cast("string"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from penstock.clients.task_report import report_batch
 from penstock.connectors.redis.server import RedisServer, Session
 from penstock.errors import ServiceError
 from penstock.row_columns import OP
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from penstock.config import OnError
 
 REPORT: Final = "rows BIGINT, refused BIGINT, value STRING, message STRING, failure STRING"
-_FIELDS: Final = ("rows", "refused", "value", "message", "failure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,16 @@ class WriteHashes:
                         wrong = self._write(client, part)
                         written, refused = written + part.num_rows - len(wrong), refused + len(wrong)
                         if wrong and self.on_refusal == "stop":
-                            yield _report(failure=next(iter(wrong.values())))
+                            yield report_batch(REPORT, [{"failure": next(iter(wrong.values()))}])
                             return
                         if self.on_refusal == "dead_letter":
                             for at, message in wrong.items():
-                                yield _report(value=self._row_json(part, at), message=message)
+                                row = self._row_json(part, at)
+                                yield report_batch(REPORT, [{"value": row, "message": message}])
         except ServiceError as error:
-            yield _report(failure=error.to_text)
+            yield report_batch(REPORT, [{"failure": error.to_text}])
             return
-        yield _report(rows=written, refused=refused)
+        yield report_batch(REPORT, [{"rows": written, "refused": refused}])
 
     def _write(self, client: Redis, rows: pyarrow.RecordBatch) -> dict[int, str]:
         """Write rows in one transaction; return those that are rejected, by number, with the reasons."""
@@ -98,11 +99,3 @@ def _add_nothing(*about: object) -> None:
 
 def _is_finite(text: str | None) -> bool:
     return text is not None and text not in ("NaN", "Infinity", "-Infinity")
-
-
-def _report(**values: Any) -> pyarrow.RecordBatch:
-    import pyarrow
-
-    kinds = (pyarrow.int64(), pyarrow.int64(), pyarrow.string(), pyarrow.string(), pyarrow.string())
-    columns = [pyarrow.array([values.get(name)], kind) for name, kind in zip(_FIELDS, kinds, strict=True)]
-    return pyarrow.RecordBatch.from_arrays(columns, names=list(_FIELDS))

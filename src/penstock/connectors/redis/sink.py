@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from penstock.connectors.redis.hashes import REPORT, WriteHashes
 from penstock.connectors.redis.server import RedisServer, Session
 from penstock.errors import PlanRefused, QueryFailed, ServiceError
 from penstock.row_columns import OP
+from penstock.spark_functions import f
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Columns
 
@@ -123,16 +124,9 @@ class RedisSink(Sink):
         if before.partition(" ")[0] == str(ref.batch_id):
             raise QueryFailed("batch-conflict", f"batch {ref.batch_id} of `{ref.query}` was written from other input")
         on_refusal = self.on_error if keep else self.refusal_action
-        names = [name for name in batch.columns if name != OP]
-        write = WriteHashes(
-            self._server,
-            self.key_prefix,
-            tuple(names),
-            tuple(_is_json(batch.schema[name].dataType) for name in names),
-            self.ttl_secs,
-            self.batch_size,
-            on_refusal,
-        )
+        names = tuple(name for name in batch.columns if name != OP)
+        kinds = tuple(_is_json(batch.schema[name].dataType) for name in names)
+        write = WriteHashes(self._server, self.key_prefix, names, kinds, self.ttl_secs, self.batch_size, on_refusal)
         reports = self._texts(batch, names).mapInArrow(write, REPORT).collect()
         for failure in (report["failure"] for report in reports if report["failure"] is not None):
             raise ServiceError.received(failure) or QueryFailed("rows-refused", failure)
@@ -143,10 +137,8 @@ class RedisSink(Sink):
             client.set(ledger, entry, ex=_LEDGER_SECS)
         return WriteResult(sum(r["rows"] or 0 for r in reports), sum(r["refused"] or 0 for r in reports))
 
-    def _texts(self, batch: DataFrame, names: list[str]) -> DataFrame:
+    def _texts(self, batch: DataFrame, names: Sequence[str]) -> DataFrame:
         """Return operation, key and columns as text. They are renamed: Spark cannot pass every name to Python."""
-        from pyspark.sql import functions as f
-
         texts = {name: _text(f.col(quote_spark_identifier(name)), batch.schema[name].dataType) for name in names}
         parts = [texts[name] for name in self.primary_key]
         if len(parts) > 1:
@@ -174,24 +166,15 @@ def _is_json(kind: DataType) -> bool:
 
 def _text(value: Column, kind: DataType) -> Column:
     """Convert a value to text: times in UTC to the microsecond, bytes in base64, lists, maps and structs as JSON."""
-    from pyspark.sql import functions as f
-    from pyspark.sql.types import (
-        ArrayType,
-        BinaryType,
-        MapType,
-        StructType,
-        TimestampNTZType,
-        TimestampType,
-        VariantType,
-    )
+    from pyspark.sql import types as t
 
     match kind:
-        case BinaryType():
+        case t.BinaryType():
             return f.base64(value)
-        case TimestampType() | TimestampNTZType():
+        case t.TimestampType() | t.TimestampNTZType():
             whole = f.to_json(f.struct(value.alias("v")), JSON_OPTIONS)  # {"v":"…"}
             return f.when(value.isNotNull(), f.substring(whole, f.lit(7), f.length(whole) - 8))
-        case ArrayType() | MapType() | StructType() | VariantType():
+        case t.ArrayType() | t.MapType() | t.StructType() | t.VariantType():
             return f.to_json(value, JSON_OPTIONS)
         case _:
             return value.cast("string")

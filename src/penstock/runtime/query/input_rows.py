@@ -7,8 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType, DataType, StructField, StructType
 
-from penstock.clients.int256.columns import has_int256
-from penstock.clients.int256.register import register_int256
+from penstock.clients.int256.columns import has_int256, register_int256
 from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.manifest.model import Input
 from penstock.manifest.queries.input_columns import RESERVED

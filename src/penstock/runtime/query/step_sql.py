@@ -4,8 +4,7 @@ from collections.abc import Collection
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.clients.int256.columns import has_int256
-from penstock.clients.int256.register import register_int256
+from penstock.clients.int256.columns import has_int256, register_int256
 from penstock.manifest.model import QuerySpec
 from penstock.runtime.query.input_rows import columns_of
 from penstock.sql.lint.gate import check_statement

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.batch import PartRead
 from penstock.runtime.checkpoint.layout import batch_parts, last_number
-from penstock.spark_internals.task_progress import running_stages
+from penstock.spark_internals.running_query import running_stages
 
 PAUSE_SECS: Final = 0.5
 LEAST: Final = 0.02

@@ -46,7 +46,7 @@ final class JsonCheck extends JsonBytes {
         int to = payloadFrom >= 0 ? payloadTo : at;
         blanks();
         if (at < end) {
-            return fails("not-json", "behind the object there is more: " + shown(text(at, end)));
+            return fails("not-json", "there is more text after the object: " + shown(text(at, end)));
         }
         if (edits > 0) {
             return edited(from, to);
@@ -209,7 +209,7 @@ final class JsonCheck extends JsonBytes {
     }
 
     boolean twice(int key) {
-        return wrong("duplicate-key", "the key `" + name(key) + "` stands in one object twice");
+        return wrong("duplicate-key", "the key `" + name(key) + "` occurs twice in one object");
     }
 
     int[] tabled(int base, int key) {

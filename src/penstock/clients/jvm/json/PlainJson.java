@@ -26,6 +26,8 @@ final class PlainJson extends JsonBytes {
     static final int EXACT_DIGITS = 15;
     static final int NO_DAY = Integer.MIN_VALUE;
     static final long DAY_MICROS = 86400000000L;
+    static final String ESCAPES = "\"\\/bfnrt";
+    static final String ESCAPED = "\"\\/\b\f\n\r\t";
     static final Object NOT_PLAIN = new Object();
     static final long[] POWERS = powers();
 
@@ -381,51 +383,28 @@ final class PlainJson extends JsonBytes {
                 continue;
             }
             next = data[place++];
-            switch (next) {
-                case '"':
-                case '\\':
-                case '/':
-                    made[length++] = next;
-                    break;
-                case 'b':
-                    made[length++] = '\b';
-                    break;
-                case 'f':
-                    made[length++] = '\f';
-                    break;
-                case 'n':
-                    made[length++] = '\n';
-                    break;
-                case 'r':
-                    made[length++] = '\r';
-                    break;
-                case 't':
-                    made[length++] = '\t';
-                    break;
-                case 'u':
-                    int code = 0;
-                    for (int stop = place + 4; place < stop; place++) {
-                        int digit = place < to ? Character.digit((char) data[place], 16) : -1;
-                        if (digit < 0) {
-                            return NOT_PLAIN;
-                        }
-                        code = code * 16 + digit;
-                    }
-                    if (code < 0x80) {
-                        made[length++] = (byte) code;
-                    } else if (code < 0x800) {
-                        made[length++] = (byte) (0xC0 | code >> 6);
-                        made[length++] = (byte) (0x80 | code & 0x3F);
-                    } else if (code < 0xD800 || code > 0xDFFF) {
-                        made[length++] = (byte) (0xE0 | code >> 12);
-                        made[length++] = (byte) (0x80 | code >> 6 & 0x3F);
-                        made[length++] = (byte) (0x80 | code & 0x3F);
-                    } else {
-                        return NOT_PLAIN;
-                    }
-                    break;
-                default:
-                    return NOT_PLAIN;
+            int simple = ESCAPES.indexOf(next);
+            if (simple >= 0) {
+                made[length++] = (byte) ESCAPED.charAt(simple);
+                continue;
+            }
+            int code = next == 'u' ? 0 : -1;
+            for (int stop = place + 4; code >= 0 && place < stop; place++) {
+                int digit = place < to ? Character.digit((char) data[place], 16) : -1;
+                code = digit < 0 ? -1 : code * 16 + digit;
+            }
+            if (code < 0 || (code >= 0xD800 && code <= 0xDFFF)) {
+                return NOT_PLAIN;
+            }
+            if (code < 0x80) {
+                made[length++] = (byte) code;
+            } else if (code < 0x800) {
+                made[length++] = (byte) (0xC0 | code >> 6);
+                made[length++] = (byte) (0x80 | code & 0x3F);
+            } else {
+                made[length++] = (byte) (0xE0 | code >> 12);
+                made[length++] = (byte) (0x80 | code >> 6 & 0x3F);
+                made[length++] = (byte) (0x80 | code & 0x3F);
             }
         }
         return UTF8String.fromBytes(made, 0, length);

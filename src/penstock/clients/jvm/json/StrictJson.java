@@ -27,7 +27,7 @@ public final class StrictJson {
      * are invalid.
      */
     public static Column checked(Column value, StructType schema, boolean registry, boolean envelope) {
-        UDF1 function = new Checked(schema, registry, envelope);
+        UDF1 function = check(schema, registry, envelope);
         return functions.udf(function, DataTypes.BinaryType).withName("penstock_checked_json").apply(new Column[] {value});
     }
 
@@ -45,8 +45,8 @@ public final class StrictJson {
     /**
      * Lists the keys of an object with the kind of each value, in the order of the keys; null if the object is invalid.
      */
-    public static Column signature(Column value, boolean registry) {
-        UDF1 function = new Signature(registry);
+    public static Column signature(Column value) {
+        UDF1 function = new Signature();
         return functions.udf(function, DataTypes.StringType).withName("penstock_json_sorts").apply(new Column[] {value});
     }
 
@@ -99,21 +99,10 @@ public final class StrictJson {
     }
 
     public static final class Signature implements UDF1 {
-        private final boolean registry;
-        private transient JsonCheck scanner;
+        private final UDF1 check = new Checked(new StructType(), false, false);
 
-        Signature(boolean registry) {
-            this.registry = registry;
-        }
-
-        public Object call(Object given) {
-            if (given == null) {
-                return null;
-            }
-            if (scanner == null) {
-                scanner = new JsonCheck(null, registry, false);
-            }
-            byte[] data = scanner.scan((byte[]) given);
+        public Object call(Object given) throws Exception {
+            byte[] data = (byte[]) check.call(given);
             if (data == null) {
                 return null;
             }

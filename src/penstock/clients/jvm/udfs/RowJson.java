@@ -12,11 +12,7 @@ import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.UDFRegistration;
-import org.apache.spark.sql.api.java.UDF1;
-import org.apache.spark.sql.api.java.UDF2;
-import org.apache.spark.sql.api.java.UDF3;
-import org.apache.spark.sql.api.java.UDF5;
-import org.apache.spark.sql.api.java.UDF6;
+import org.apache.spark.sql.api.java.*;
 import org.apache.spark.sql.types.DataTypes;
 
 /**

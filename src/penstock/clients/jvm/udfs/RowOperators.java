@@ -1,26 +1,8 @@
 package penstock;
 
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.expressions.ArraysZip;
-import org.apache.spark.sql.catalyst.expressions.Cast$;
-import org.apache.spark.sql.catalyst.expressions.Divide;
-import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.GetArrayStructFields;
-import org.apache.spark.sql.catalyst.expressions.IntegralDivide;
-import org.apache.spark.sql.catalyst.expressions.Literal$;
-import org.apache.spark.sql.catalyst.expressions.MapEntries;
-import org.apache.spark.sql.types.ArrayType;
-import org.apache.spark.sql.types.ByteType;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DateType;
-import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.FractionalType;
-import org.apache.spark.sql.types.IntegerType;
-import org.apache.spark.sql.types.LongType;
-import org.apache.spark.sql.types.MapType;
-import org.apache.spark.sql.types.ShortType;
-import org.apache.spark.sql.types.StructField;
-import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.types.*;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
@@ -52,16 +34,11 @@ public final class RowOperators {
 
     /** Ranks integer types by width; 0 for other types. */
     static int width(DataType type) {
-        if (type instanceof ByteType) {
-            return 1;
-        }
-        if (type instanceof ShortType) {
-            return 2;
-        }
-        if (type instanceof IntegerType) {
-            return 3;
-        }
-        return type instanceof LongType ? 4 : 0;
+        return type instanceof ByteType ? 1
+            : type instanceof ShortType ? 2
+            : type instanceof IntegerType ? 3
+            : type instanceof LongType ? 4
+            : 0;
     }
 
     /** Divides integers without remainder, into the wider of the two types. */

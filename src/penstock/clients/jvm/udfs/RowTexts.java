@@ -261,16 +261,12 @@ public final class RowTexts {
         }
     }
 
+    /** Decodes hexadecimal digits, also behind 0x; without any bytes if they are invalid. */
     private static byte[] bytes(String text) {
         String digits = text.startsWith("0x") ? text.substring(2) : text;
-        byte[] found = new byte[digits.length() / 2];
-        boolean sound = digits.length() % 2 == 0;
-        for (int place = 0; sound && place < digits.length(); place++) {
-            int digit = digits.charAt(place) < 128 ? Character.digit(digits.charAt(place), 16) : -1;
-            sound = digit >= 0;
-            found[place / 2] = (byte) (found[place / 2] << 4 | digit & 15);
-        }
-        return sound ? found : new byte[0];
+        boolean ascii = digits.getBytes(StandardCharsets.UTF_8).length == digits.length();
+        byte[] found = ascii ? RowDigests.bytes(digits) : null;
+        return found == null ? new byte[0] : found;
     }
 
     static final String BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";

@@ -37,10 +37,8 @@ def read_changes(followed: PublishedTable, begin: int, end: int, schema: pa.Sche
     with followed.server.connect() as db:
         prepare(db)
         watch = _SchemaWatch(db, followed)
-        schema_name, table = followed.table.schema, followed.table.name
-        reader = PgOutputReader(
-            schema_name, table, begin, end, followed.key, watch.check_relation, with_old=followed.with_old
-        )
+        place = (followed.table.schema, followed.table.name)
+        reader = PgOutputReader(place, (begin, end), followed.key, watch.check_relation, followed.with_old)
         for messages in _messages(db, followed, begin, end):
             for found in reader.read(messages):
                 if isinstance(found, TruncateMessage):
@@ -79,20 +77,15 @@ def _fetch_messages(db: Database, count: int) -> list[bytes]:
 
 
 def _batch(followed: PublishedTable, rows: ChangeRows, schema: pa.Schema) -> pa.RecordBatch:
+    hint = f"{full_identity(followed.table)}; then {replication_slots.REBUILD}"
     if left := [name for name in rows.lacking if name in followed.names]:
         text = (
             f"an update of {followed.table} comes without its value of {', '.join(left)}, which did not change "
             "and is kept apart from its row (TOAST)"
         )
-        hint = (
-            f"{full_identity(followed.table)}; then `--allow-rebuild` with the name of the query reads everything again"
-        )
         raise ServiceError("change-unusable", text, hint=hint)
     if rows.without_old:
         text = f"an update of {followed.table} comes without the row that it replaces"
-        hint = (
-            f"{full_identity(followed.table)}; then `--allow-rebuild` with the name of the query reads everything again"
-        )
         raise ServiceError("change-unusable", text, hint=hint)
     count = len(rows.operations)
     columns = [
@@ -118,32 +111,31 @@ class _SchemaWatch:
         query.
         """
         expected = {column.name: column.type for column in self.followed.columns}
-        told = dict(zip(relation.columns, relation.types, strict=True))
+        described = dict(zip(relation.columns, relation.types, strict=True))
         if not self.followed.are_all:
-            told = {name: kind for name, kind in told.items() if name in expected}
-        if told == expected:
+            described = {name: kind for name, kind in described.items() if name in expected}
+        if described == expected:
             return
         now = current_columns(self.db, self.followed.table)
         if not self.followed.are_all:
             now = {name: kind for name, kind in now.items() if name in expected}
         if now != expected:
             text = f"{self.followed.table} has changed: {_difference(expected, now)}"
-            raise ServiceError("schema-changed", text, hint="start again: rows have the new columns then")
-        unknown, missing = told.keys() - expected.keys(), expected.keys() - told.keys()
+            raise ServiceError("schema-changed", text, hint="restart the run: rows then have the new columns")
+        unknown, missing = described.keys() - expected.keys(), expected.keys() - described.keys()
         if unknown and missing:
             text = (
                 f"changes of {self.followed.table} have {', '.join(sorted(unknown))}, and the table has "
                 f"{', '.join(sorted(missing))} now: a column may have got another name"
             )
-            hint = "`--allow-rebuild` with the name of the query reads everything again"
-            raise ServiceError("schema-changed", text, hint=hint)
+            raise ServiceError("schema-changed", text, hint=replication_slots.REBUILD)
 
     def check_truncate(self) -> None:
         if not self.followed.passes_truncate:
-            text = f"{self.followed.table} was truncated: its rows are gone, and nobody told which"
+            text = f"{self.followed.table} was truncated: its rows are gone, and PostgreSQL does not report which"
             hint = (
-                "empty what was written from it, and begin again with `--allow-rebuild`; "
-                "`on_truncate: skip` goes on and leaves those rows"
+                "empty what was written from it, and restart with `--allow-rebuild`; "
+                "`on_truncate: skip` continues and keeps those rows"
             )
             raise ServiceError("change-unusable", text, hint=hint)
 

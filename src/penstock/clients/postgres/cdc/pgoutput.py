@@ -57,31 +57,22 @@ class TruncateMessage:
     """A TRUNCATE of the table."""
 
 
+@dataclass(slots=True)
 class PgOutputReader:
     """Reads messages in order, in parts, and keeps those of transactions that were committed within a range of LSNs."""
 
-    def __init__(
-        self,
-        schema: str,
-        table: str,
-        begin: int,
-        end: int,
-        key: Sequence[str],
-        heard: Callable[[RelationMessage], None],
-        *,
-        with_old: bool = False,
-    ) -> None:
-        """Without a `key`, a row is identified by all its values. `heard` is called with each description of the table.
-
-        `with_old` adds the old row as a delete before every update.
-        """
-        self._with_old = with_old
-        self._place = (schema, table)
-        self._range = (begin, end)
-        self._key = key
-        self._heard = heard
-        self._within = False
-        self._relation: RelationMessage | None = None
+    table: tuple[str, str]
+    """The schema and the name of the table."""
+    lsns: tuple[int, int]
+    """The first LSN of the range, and the one after the last."""
+    key: Sequence[str]
+    """The columns that identify a row; empty if all its values do."""
+    on_relation: Callable[[RelationMessage], None]
+    """Called with each description of the table."""
+    with_old: bool = False
+    """Whether the old row is added before every update, as a delete."""
+    _within: bool = False
+    _relation: RelationMessage | None = None
 
     def read(self, messages: Sequence[bytes]) -> Iterator[ChangeRows | TruncateMessage]:
         begin = size = 0
@@ -102,7 +93,7 @@ class PgOutputReader:
         for begin, end in zip([0, *described], [*described, len(messages)], strict=True):
             if begin in described:
                 self._relation = parse_relation(messages[begin])
-                self._heard(self._relation)
+                self.on_relation(self._relation)
             if self._relation is not None:
                 part = slice(begin, end)
                 yield from self._part(self._relation, data, starts[part], np.where(wanted[part], kinds[part], 0))
@@ -111,14 +102,14 @@ class PgOutputReader:
         """Return whether each message belongs to a transaction that was committed within the range."""
         begins = np.flatnonzero(kinds == _BEGIN)
         committed = _long(data, starts[begins] + 1)
-        within = np.concatenate([[self._within], (committed >= self._range[0]) & (committed < self._range[1])])
+        within = np.concatenate([[self._within], (committed >= self.lsns[0]) & (committed < self.lsns[1])])
         self._within = bool(within[-1])
         found: Numbers = within[np.searchsorted(begins, np.arange(len(starts)), "right")]
         return found
 
     def _describes(self, message: bytes) -> bool:
         schema, table, _ = message[5:].split(b"\0", 2)
-        return ((schema.decode() or "pg_catalog"), table.decode()) == self._place
+        return ((schema.decode() or "pg_catalog"), table.decode()) == self.table
 
     def _part(
         self, table: RelationMessage, data: Numbers, starts: Numbers, kinds: Numbers
@@ -151,7 +142,7 @@ class PgOutputReader:
         source = pa.py_buffer(data)
         moved = np.zeros(len(at), bool)
         moved[both] = self._changed_key_mask(table, source, olds, news, old_row[both], new_row[both])
-        replaced = (kinds == _UPDATE) & (mark == _OLD) if self._with_old else np.zeros(len(at), bool)
+        replaced = (kinds == _UPDATE) & (mark == _OLD) if self.with_old else np.zeros(len(at), bool)
         gone = np.flatnonzero(~has_new | moved | replaced)
         came = np.flatnonzero(has_new)
         order = pa.array(np.argsort(np.concatenate([2 * gone, 2 * came + 1]), kind="stable"))
@@ -162,7 +153,7 @@ class PgOutputReader:
             for name, old, new in zip(table.columns, olds, news, strict=True)
         }
         lacking = [name for name, new in zip(table.columns, news, strict=True) if new.is_lacking]
-        without_old = self._with_old and bool(((kinds == _UPDATE) & ~replaced & ~moved).any())
+        without_old = self.with_old and bool(((kinds == _UPDATE) & ~replaced & ~moved).any())
         if not len(gone):
             return ChangeRows(operations, columns, tuple(lacking), without_old)
         taken = {name: texts.take(order) for name, texts in columns.items()}
@@ -178,10 +169,10 @@ class PgOutputReader:
         new_row: Numbers,
     ) -> Numbers:
         """Return which updates changed the key."""
-        if not self._key:
+        if not self.key:
             return np.ones(len(old_row), bool)
         found = np.zeros(len(old_row), bool)
-        for name in self._key:
+        for name in self.key:
             at = table.columns.index(name)
             before, after = olds[at].texts(source, old_row), news[at].texts(source, new_row)
             same = pc.fill_null(pc.equal(before, after), False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,7 +74,7 @@ class PublishedTable:
     """Whether the old row comes before every update, as a delete."""
     makes_publication: bool = True
     """Whether the publication is created if it does not exist."""
-    directory: Path | None = field(default=None)
+    directory: Path | None = None
     """Where its state is stored."""
 
     @property
@@ -116,7 +116,7 @@ def describe_table(
         there = {column.name: column for column in every}
         for name in (*columns, *as_text):
             if name in generated:
-                text = f"column `{name}` of {table} is computed by the database, which does not tell of its changes"
+                text = f"column `{name}` of {table} is computed by the database, which does not publish its changes"
                 raise ServiceError("table-mismatch", text, hint="leave it out, and compute it in a transform")
             if name not in there:
                 hint = did_you_mean(name, there, otherwise="there are")
@@ -126,12 +126,13 @@ def describe_table(
             raise ServiceError("table-mismatch", f"{table} has a column `{OP}` of its own", hint="choose `columns`")
         known_by = _key(db, number, table, identity, key)
         if left := [name for name in known_by if name not in {column.name for column in chosen}]:
-            text = f"`columns` leaves out {', '.join(left)}, by which rows of {table} are known"
+            text = f"`columns` leaves out {', '.join(left)}, which identify the rows of {table}"
             raise ServiceError("table-mismatch", text)
         if has_large and identity != "f":
-            raise _toast_error(table)
+            text = f"{table} has values that PostgreSQL stores apart from their rows (TOAST), and updates may lack them"
+            raise ServiceError("replication-refused", text, hint=full_identity(table))
         if with_old and identity != "f":
-            text = f"`emit_update_before_row` needs the rows that updates replace, and {table} does not tell them"
+            text = f"`emit_update_before_row` needs the rows that updates replace, and {table} does not publish them"
             raise ServiceError("replication-refused", text, hint=full_identity(table))
         texts = [PublishedColumn(c.name, "STRING" if c.name in as_text else c.spoken, c.type) for c in chosen]
         return TableDescription(tuple(texts), not columns, known_by)
@@ -147,22 +148,14 @@ def full_identity(table: QualifiedTable) -> str:
     return f"ALTER TABLE {table} REPLICA IDENTITY FULL"
 
 
-def _toast_error(table: QualifiedTable) -> ServiceError:
-    text = (
-        f"{table} has values that PostgreSQL keeps apart from their rows (TOAST); "
-        "updates that do not change them would come without them"
-    )
-    return ServiceError("replication-refused", text, hint=full_identity(table))
-
-
 def _check_server(db: Database, server: PostgresServer) -> None:
     ((level,),) = db.execute("SHOW wal_level").fetchall()
     if level != "logical":
-        text = f"{server} does not note changes so that they can be followed: its `wal_level` is `{level}`"
-        hint = "ALTER SYSTEM SET wal_level = logical, and start the server again"
+        text = f"{server} does not record changes for replication: its `wal_level` is `{level}`"
+        hint = "ALTER SYSTEM SET wal_level = logical, and restart the server"
         raise ServiceError("replication-refused", text, hint=hint)
     if db.execute(_ALLOWED).fetchone() != (True,):
-        text = f"user `{server.user}` of {server} may not follow changes"
+        text = f"user `{server.user}` of {server} has no right to read changes"
         raise ServiceError("replication-refused", text, hint=f"ALTER ROLE {quote_names([server.user])} REPLICATION")
 
 
@@ -177,11 +170,11 @@ def _table(db: Database, server: PostgresServer, table: QualifiedTable) -> tuple
         raise ServiceError("table-mismatch", f"{server} has no table {table}", hint="see `schema` and `table`")
     number, kind, persistence, identity, has_large = found
     if kind != "r":
-        hint = "follow its partitions, each as a source" if kind == "p" else None
-        text = f"{table} is {_KINDS.get(kind, 'no table')}, whose changes are not told of"
+        hint = "capture its partitions, each as a source" if kind == "p" else None
+        text = f"{table} is {_KINDS.get(kind, 'no table')}, whose changes are not published"
         raise ServiceError("table-mismatch", text, hint=hint)
     if persistence != "p":
-        text = f"{table} is not logged, so that its changes are noted nowhere"
+        text = f"{table} is unlogged, so PostgreSQL does not record its changes"
         raise ServiceError("table-mismatch", text, hint=f"ALTER TABLE {table} SET LOGGED")
     return number, identity, has_large
 
@@ -200,10 +193,10 @@ def _key(db: Database, number: int, table: QualifiedTable, identity: str, declar
     if identity == "f":
         return tuple(declared or found or ())
     if identity == "n" or not found:
-        text = f"{table} has no primary key and no replica identity, so that nobody can tell which row is changed"
+        text = f"{table} has no primary key and no replica identity, so its changes do not identify their rows"
         hint = f"ALTER TABLE {table} ADD PRIMARY KEY (…), or {full_identity(table)}"
         raise ServiceError("replication-refused", text, hint=hint)
     if left := [name for name in declared if name not in found]:
-        text = f"`primary_key` has {', '.join(left)}, and deletes of {table} tell no more than {', '.join(found)}"
+        text = f"`primary_key` has {', '.join(left)}, and deletes of {table} have only {', '.join(found)}"
         raise ServiceError("replication-refused", text, hint=full_identity(table))
     return tuple(found)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECS: Final = 15
 """How long to wait for another reader of the slot: a run that has just ended may still be connected."""
-_REBUILD: Final = "`--allow-rebuild` with the name of the query reads everything again"
+REBUILD: Final = "`--allow-rebuild` with the name of the query reads everything again"
 PEEK: Final = "pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s, 'proto_version', '1', 'publication_names', %s)"
 
 _AHEAD: Final = (
@@ -49,22 +49,18 @@ def flushed_lsn(db: Database) -> int:
     return lsn_number(found)
 
 
-@dataclass(frozen=True, slots=True)
-class PublicationFilter:
-    """The row filter of a publication, if there is one."""
+def create_publication(db: Database, followed: PublishedTable) -> str | None:
+    """Create the publication, unless it exists, and return its row filter, if it has one.
 
-    where: str | None = None
-
-
-def create_publication(db: Database, followed: PublishedTable) -> PublicationFilter:
-    """Create the publication, unless it exists. ServiceError if it does not publish everything that is read."""
+    ServiceError if it does not publish everything that is read.
+    """
     import psycopg
 
     there = db.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (followed.publication,)).fetchone()
     if there is None:
         if followed.keeps_slot and _exists(db, followed.slot):
             text = f"the slot `{followed.slot}` is there, and the publication `{followed.publication}` is not"
-            hint = f"SELECT pg_drop_replication_slot('{followed.slot}'): a slot must be made after its publication"
+            hint = f"SELECT pg_drop_replication_slot('{followed.slot}'): a slot must be created after its publication"
             raise ServiceError("replication-refused", text, hint=hint)
         wanted = f"CREATE PUBLICATION {quote_identifier(followed.publication)} FOR TABLE {followed.table}"
         if not followed.makes_publication:
@@ -74,26 +70,26 @@ def create_publication(db: Database, followed: PublishedTable) -> PublicationFil
             db.execute(wanted)
         except psycopg.errors.InsufficientPrivilege as error:
             said = error.diag.message_primary
-            text = f"there is no publication `{followed.publication}`, and it cannot be made: {said}"
+            text = f"there is no publication `{followed.publication}`, and it cannot be created: {said}"
             raise ServiceError("replication-refused", text, hint=f"as the owner of the table: {wanted}") from None
     return check_publication(db, followed)
 
 
-def check_publication(db: Database, followed: PublishedTable) -> PublicationFilter:
-    """Refuse a publication that does not publish everything that is read: changes would be missed without an error."""
+def check_publication(db: Database, followed: PublishedTable) -> str | None:
+    """Return the row filter of a publication. Refuse one without all that is read: changes would be missed silently."""
     name = quote_identifier(followed.publication)
     found = db.execute(
         "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",
         (followed.publication,),
     ).fetchone()
     if found == (False,):
-        text = f"the publication `{followed.publication}` does not tell of every kind of change"
+        text = f"the publication `{followed.publication}` does not publish every kind of change"
         hint = f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')"
         raise ServiceError("replication-refused", text, hint=hint)
     return _check_published_table(db, followed, name)
 
 
-def _check_published_table(db: Database, followed: PublishedTable, name: str) -> PublicationFilter:
+def _check_published_table(db: Database, followed: PublishedTable, name: str) -> str | None:
     table = followed.table
     newer = db.info.server_version >= 150_000
     member = db.execute(
@@ -108,7 +104,7 @@ def _check_published_table(db: Database, followed: PublishedTable, name: str) ->
     if columns and (left := [column for column in followed.names if column not in columns]):
         text = f"the publication `{followed.publication}` does not have the columns {', '.join(left)} of {table}"
         raise ServiceError("replication-refused", text, hint=f"choose `columns`, of {quote_names(columns)}")
-    return PublicationFilter(condition)
+    return None if condition is None else str(condition)
 
 
 def _exists(db: Database, slot: str) -> bool:
@@ -119,9 +115,8 @@ def create_slot(db: Database, followed: PublishedTable) -> int:
     """Create the slot, unless it exists. Returns the LSN from which on it has changes."""
     if not _exists(db, followed.slot):
         db.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (followed.slot,))
-    ((confirmed,),) = db.execute(
-        "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (followed.slot,)
-    ).fetchall()
+    asked = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
+    ((confirmed,),) = db.execute(asked, (followed.slot,)).fetchall()
     return check_slot(db, followed, lsn_number(confirmed or "0/0"))
 
 
@@ -139,9 +134,8 @@ def open_snapshot(followed: PublishedTable) -> Iterator[tuple[int, str]]:
             there = False
         with followed.server.open_connection(replicating=True) as link, followed.server.translate_errors():
             name, kind = (f"{followed.slot[:50]}_begin", "TEMPORARY") if there else (followed.slot, "")
-            lsn, image = _export_snapshot(
-                followed.server, link, f"{quote_identifier(name)} {kind} LOGICAL pgoutput EXPORT_SNAPSHOT"
-            )
+            what = f"{quote_identifier(name)} {kind} LOGICAL pgoutput EXPORT_SNAPSHOT"
+            lsn, image = _export_snapshot(followed.server, link, what)
             check_slot(db, followed, lsn)
             yield lsn, image
 
@@ -150,11 +144,8 @@ def _export_snapshot(server: PostgresServer, link: Database, what: str) -> tuple
     answer = link.pgconn.exec_(f"CREATE_REPLICATION_SLOT {what}".encode())
     if answer.error_field(67) is not None or not answer.ntuples:
         said = " ".join(answer.error_message.decode(errors="replace").split())
-        raise ServiceError(
-            "replication-refused",
-            f"{server} refused to create a slot: {said}",
-            hint="see `max_replication_slots` and `max_wal_senders` of the server, and `pg_replication_slots`",
-        )
+        hint = "see `max_replication_slots` and `max_wal_senders` of the server, and `pg_replication_slots`"
+        raise ServiceError("replication-refused", f"{server} refused to create a slot: {said}", hint=hint)
     consistent, image = answer.get_value(0, 1), answer.get_value(0, 2)
     assert consistent is not None
     assert image is not None
@@ -171,21 +162,21 @@ def check_slot(db: Database, followed: PublishedTable, reached: int) -> int:
     place = lsn_text(reached)
     if found is None:
         text = f"the slot `{followed.slot}` of {followed.server} is gone, and with it the changes since {place}"
-        raise ServiceError("records-gone", text, hint=_REBUILD)
+        raise ServiceError("records-gone", text, hint=REBUILD)
     plugin, is_here, confirmed, status = found
     if plugin != "pgoutput" or not is_here:
         text = f"the slot `{followed.slot}` of {followed.server} belongs to another database, or is not for `pgoutput`"
         raise ServiceError("replication-refused", text, hint="name another one in `slot_name`")
     if status == "lost" or confirmed is None:
         text = f"the server has deleted changes since {place} that the slot `{followed.slot}` should have kept"
-        hint = f"see `max_slot_wal_keep_size`; drop the slot, and {_REBUILD}"
+        hint = f"see `max_slot_wal_keep_size`; drop the slot, and {REBUILD}"
         raise ServiceError("records-gone", text, hint=hint)
     if lsn_number(confirmed) > reached:
         text = f"another client has advanced the slot `{followed.slot}` to {confirmed}; it was read up to {place}"
-        raise ServiceError("records-gone", text, hint=_REBUILD)
+        raise ServiceError("records-gone", text, hint=REBUILD)
     if (there := flushed_lsn(db)) < reached:
-        text = f"{followed.server} has come to {lsn_text(there)}, and was read up to {place}: it is another database"
-        raise ServiceError("records-gone", text, hint=_REBUILD)
+        text = f"{followed.server} is at {lsn_text(there)}, and was read up to {place}: it is another database"
+        raise ServiceError("records-gone", text, hint=REBUILD)
     return lsn_number(confirmed)
 
 

@@ -62,6 +62,14 @@ def read_state(directory: Path) -> SnapshotState | None:
     return SnapshotState(**json.loads(note.read_text(encoding="utf-8"))) if note.is_file() else None
 
 
+def stored_state(followed: PublishedTable) -> SnapshotState:
+    """Return the state of a capture that has begun."""
+    assert followed.directory is not None
+    found = read_state(followed.directory)
+    assert found is not None
+    return found
+
+
 def begin_snapshot(followed: PublishedTable, schema: pa.Schema) -> SnapshotState:
     """Create what is needed to capture a table, and store a snapshot of its rows. Later calls return that state."""
     directory = followed.directory
@@ -73,10 +81,10 @@ def begin_snapshot(followed: PublishedTable, schema: pa.Schema) -> SnapshotState
     try:
         pages.mkdir(parents=True)
         with followed.server.connect() as db:
-            published = replication_slots.create_publication(db, followed)
+            where = replication_slots.create_publication(db, followed)
             if followed.with_rows:
                 with replication_slots.open_snapshot(followed) as (lsn, image):
-                    count = _save_pages(db, followed, image, published.where, schema, pages)
+                    count = _save_pages(db, followed, image, where, schema, pages)
             else:
                 lsn, count = replication_slots.create_slot(db, followed), 0
         begun = SnapshotState(followed.slot, replication_slots.lsn_text(lsn), count)
@@ -84,7 +92,7 @@ def begin_snapshot(followed: PublishedTable, schema: pa.Schema) -> SnapshotState
         fresh.write_text(json.dumps(asdict(begun)), encoding="utf-8")
         fresh.replace(directory / _NOTE)
     except OSError as error:
-        raise ServiceError("not-writable", f"cannot keep rows in {directory}: {error.strerror}") from error
+        raise ServiceError("not-writable", f"cannot store rows in {directory}: {error.strerror}") from error
     return begun
 
 
@@ -169,15 +177,11 @@ def _rows(db: Database, followed: PublishedTable, where: str | None, schema: pa.
             ),
         )
         for batch in reader:
-            yield _convert_batch(followed, batch, schema)
-
-
-def _convert_batch(followed: PublishedTable, texts: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        decode_column(wanted.name, wanted.spoken, found, schema.field(wanted.name).type)
-        for wanted, found in zip(followed.columns, texts.columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays([*columns, pa.repeat("i", len(texts))], schema=schema)
+            columns = [
+                decode_column(wanted.name, wanted.spoken, found, schema.field(wanted.name).type)
+                for wanted, found in zip(followed.columns, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays([*columns, pa.repeat("i", len(batch))], schema=schema)
 
 
 class _CopyFile(io.RawIOBase):
@@ -185,19 +189,19 @@ class _CopyFile(io.RawIOBase):
 
     def __init__(self, copy: Copy) -> None:
         self._lines: Iterator[Any] = iter(copy)
-        self._rows_after_delete = memoryview(b"".join(islice(self._lines, 1)))
+        self._unread = memoryview(b"".join(islice(self._lines, 1)))
 
     @property
     def is_empty(self) -> bool:
-        return not self._rows_after_delete
+        return not self._unread
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, into: Any) -> int:
-        if not self._rows_after_delete:
-            self._rows_after_delete = memoryview(b"".join(islice(self._lines, 2000)))
-        count = min(len(into), len(self._rows_after_delete))
-        into[:count] = self._rows_after_delete[:count]
-        self._rows_after_delete = self._rows_after_delete[count:]
+        if not self._unread:
+            self._unread = memoryview(b"".join(islice(self._lines, 2000)))
+        count = min(len(into), len(self._unread))
+        into[:count] = self._unread[:count]
+        self._unread = self._unread[count:]
         return count

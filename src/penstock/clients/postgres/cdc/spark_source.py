@@ -30,43 +30,37 @@ class _Follower:
     """Finds the next offset. It holds the slot for itself as long as its connection lasts."""
 
     def __init__(self, followed: PublishedTable) -> None:
-        self._published_table = followed
+        self._followed = followed
         self._db: Database | None = None
         self._nothing: tuple[int, int] | None = None
 
     def next_offset(self, start: dict[str, str], target: int | None) -> dict[str, str]:
         if "page" in start:
-            return self._snapshot_state().offset_after(int(start["page"]))
+            return snapshots.stored_state(self._followed).offset_after(int(start["page"]))
         begin, db = replication_slots.offset_lsn(start), self._open_connection()
-        with self._published_table.server.translate_errors():
-            replication_slots.confirm(db, self._published_table, begin)
+        with self._followed.server.translate_errors():
+            replication_slots.confirm(db, self._followed, begin)
             there = replication_slots.flushed_lsn(db)
             end = there if target is None else target
             if end <= begin or self._nothing == (begin, end):
                 return start
-            replication_slots.check_publication(db, self._published_table)
-            ahead = replication_slots.find_batch_end(db, self._published_table, end)
+            replication_slots.check_publication(db, self._followed)
+            ahead = replication_slots.find_batch_end(db, self._followed, end)
         if not ahead.changes and ahead.end == end and end - begin < _UNCONFIRMED_BYTES:
             self._nothing = (begin, end)
             return start
         return {"lsn": replication_slots.lsn_text(ahead.end)}
 
     def server_lsn(self) -> int:
-        with self._published_table.server.connect() as db:
+        with self._followed.server.connect() as db:
             return replication_slots.flushed_lsn(db)
-
-    def _snapshot_state(self) -> snapshots.SnapshotState:
-        assert self._published_table.directory is not None
-        begun = snapshots.read_state(self._published_table.directory)
-        assert begun is not None
-        return begun
 
     def _open_connection(self) -> Database:
         if self._db is None:
-            self._db = self._published_table.server.open_connection()
-            with self._published_table.server.translate_errors():
-                replication_slots.lock_slot(self._db, self._published_table)
-            snapshots.forget_pages(self._published_table)
+            self._db = self._followed.server.open_connection()
+            with self._followed.server.translate_errors():
+                replication_slots.lock_slot(self._db, self._followed)
+            snapshots.forget_pages(self._followed)
         return self._db
 
     def close(self) -> None:
@@ -92,13 +86,9 @@ def data_source(label: str, followed: PublishedTable, within: tuple[str, str] | 
         def __init__(self, begin: int, end: int) -> None:
             self.begin, self.end = begin, end
 
-    class Now(InputPartition):
-        def __init__(self) -> None:
-            pass
-
     def parts(start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         if "page" in start:
-            last = int(end["page"]) if "page" in end else _page_count(followed)
+            last = int(end["page"]) if "page" in end else snapshots.stored_state(followed).pages
             return [Page(number) for number in range(int(start["page"]), last)]
         return [Span(replication_slots.offset_lsn(start), replication_slots.offset_lsn(end))]
 
@@ -146,7 +136,7 @@ def data_source(label: str, followed: PublishedTable, within: tuple[str, str] | 
 
     class Whole(Rows, DataSourceReader):
         def partitions(self) -> Sequence[InputPartition]:
-            return [Now()] if within is None else parts(*map(json.loads, within))
+            return [InputPartition(None)] if within is None else parts(*map(json.loads, within))
 
     class TableSource(DataSource):
         @classmethod
@@ -163,10 +153,3 @@ def data_source(label: str, followed: PublishedTable, within: tuple[str, str] | 
             return Whole(schema)
 
     return TableSource
-
-
-def _page_count(followed: PublishedTable) -> int:
-    assert followed.directory is not None
-    begun = snapshots.read_state(followed.directory)
-    assert begun is not None
-    return begun.pages

@@ -70,14 +70,9 @@ def _convert_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return _lists(texts.cast(pa.string()), kind)
     plain = texts.cast(pa.string())
     if pa.types.is_timestamp(kind):
-        return _times(plain, kind)
+        has_zone = pc.any(pc.ends_with(plain, "+00")).as_py()  # without one, they are taken as UTC
+        return plain.cast(pa.timestamp("us", "UTC") if has_zone else pa.timestamp("us")).cast(kind)
     return plain if kind == pa.string() else plain.cast(kind)
-
-
-def _times(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Decode timestamps: those with a zone are written with `+00`, and those without one are taken as UTC."""
-    has_zone = pc.any(pc.ends_with(texts, "+00")).as_py()
-    return texts.cast(pa.timestamp("us", "UTC") if has_zone else pa.timestamp("us")).cast(kind)
 
 
 _HALVES: Final = np.zeros(256, np.uint8)

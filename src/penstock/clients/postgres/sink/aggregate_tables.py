@@ -72,12 +72,10 @@ class Aggregation:
             self._create_table(db, needed)
         else:
             self._check_table(db, needed)
-            if (found is None or not found.triggers) and _has_rows(db, self.table):
-                raise ServiceError(
-                    "table-mismatch",
-                    f"{self.table} has rows, and does not follow {rows} yet, so that nobody knows what they count",
-                    hint=f"TRUNCATE {self.table}, or name another table",
-                )
+            is_new = found is None or not found.triggers
+            if is_new and db.execute(f"SELECT EXISTS (SELECT FROM {self.table})").fetchone() == (True,):
+                text = f"{self.table} has rows, and no triggers maintain it for {rows} yet, so its values may be wrong"
+                raise ServiceError("table-mismatch", text, hint=f"TRUNCATE {self.table}, or name another table")
         trigger = self._trigger(rows, row_types, tables.columns_of(db, self.table))
         body = trigger.body.replace("'", "''")
         function = rows.sibling(self._trigger_name(rows, "fn"))
@@ -88,9 +86,8 @@ class Aggregation:
         for event, suffix, seen in _EVENTS:
             name = quote_identifier(self._trigger_name(rows, suffix))
             db.execute(f"DROP TRIGGER IF EXISTS {name} ON {rows}")
-            db.execute(
-                f"CREATE TRIGGER {name} AFTER {event} ON {rows} {seen} FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
-            )
+            call = f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+            db.execute(f"CREATE TRIGGER {name} AFTER {event} ON {rows} {seen} {call}")
         db.execute(trigger.rebuild_sql)
 
     def _trigger_name(self, rows: QualifiedTable, suffix: str) -> str:
@@ -134,11 +131,9 @@ class Aggregation:
         columns: list[Group | Figure] = [*self._keys, *self._figures]
         for made in columns:
             if made.source is not None and made.source not in row_types:
-                raise ServiceError(
-                    "table-mismatch",
-                    f"the rows have no column `{made.source}`, which `{made.column}` of {self.table} is made of",
-                    hint=f"they have {', '.join(f'`{name}`' for name in row_types)}; say another one with `from`",
-                )
+                text = f"the rows have no column `{made.source}`, which `{made.column}` of {self.table} is made of"
+                hint = f"they have {', '.join(f'`{name}`' for name in row_types)}; name another one with `from`"
+                raise ServiceError("table-mismatch", text, hint=hint)
         return {made.column: made.type or row_types[made.source or ""] for made in columns}
 
     def _trigger(self, rows: QualifiedTable, row_types: Mapping[str, str], types: Mapping[str, str]) -> Trigger:
@@ -148,9 +143,8 @@ class Aggregation:
 
     def _create_table(self, db: Database, needed: Mapping[str, str]) -> None:
         zero = {figure.column for figure in self._figures if figure.is_additive}
-        each = [
-            f"{quote_identifier(n)} {kind}{' NOT NULL DEFAULT 0' if n in zero else ''}" for n, kind in needed.items()
-        ]
+        kinds = {name: f"{kind} NOT NULL DEFAULT 0" if name in zero else kind for name, kind in needed.items()}
+        each = [f"{quote_identifier(name)} {kind}" for name, kind in kinds.items()]
         nulls = self.groups and db.info.server_version >= _NO_NULLS_TWICE
         unique = "UNIQUE NULLS NOT DISTINCT" if nulls else "PRIMARY KEY"
         db.execute(f"CREATE TABLE {self.table} ({', '.join(each)}, {unique} ({self._key_columns}))")
@@ -168,20 +162,13 @@ class Aggregation:
         tables.check_types(db, self.table, wanted, there)
         if missing := {name: kind for name, kind in wanted.items() if name not in there}:
             lacking = ", ".join(f"`{name}`" for name in missing)
-            hint = f"{tables.add_columns_sql(self.table, missing)}; or drop the table: it is made anew from the rows"
+            hint = f"{tables.add_columns_sql(self.table, missing)}; or drop the table: it is rebuilt from the rows"
             raise ServiceError("table-mismatch", f"{self.table} has no column {lacking}", hint=hint)
         names = [group.column for group in self._keys]
         if not any(set(found) == set(names) for found in _unique_indexes(db, self.table)):
-            raise ServiceError(
-                "table-mismatch",
-                f"{self.table} may have two lines for a group of ({', '.join(names)})",
-                hint=f"drop the table: it is made anew from the rows; or ALTER TABLE {self.table}"
-                f" ADD UNIQUE NULLS NOT DISTINCT ({self._key_columns})",
-            )
-
-
-def _has_rows(db: Database, table: QualifiedTable) -> bool:
-    return db.execute(f"SELECT EXISTS (SELECT FROM {table})").fetchone() == (True,)
+            text = f"{self.table} may have two rows for a group of ({', '.join(names)})"
+            add = f"ALTER TABLE {self.table} ADD UNIQUE NULLS NOT DISTINCT ({self._key_columns})"
+            raise ServiceError("table-mismatch", text, hint=f"drop the table: it is rebuilt from the rows; or {add}")
 
 
 def _unique_indexes(db: Database, table: QualifiedTable) -> list[list[str]]:

@@ -75,7 +75,8 @@ class Trigger:
     @property
     def body(self) -> str:
         """The body of the function, for any statement that changes rows."""
-        added, removed = self._signed_rows_sql("new_table", 1), self._signed_rows_sql("old_table", -1)
+        added = self._select_sql("new_table", ", 1 AS sign")
+        removed = self._select_sql("old_table", ", -1 AS sign")
         afterwards = "\n".join([*self._delete_empty_sql, *self._refresh_stale_sql])
         return (
             "\n#variable_conflict use_column\n"
@@ -129,9 +130,8 @@ class Trigger:
         if not ends:
             return []
         signs = {n: "<=" if figure.kind == "min" else ">=" for n, figure in ends.items()}
-        doubts = " OR ".join(
-            f"gone.v{n} {signs[n]} kept.{quote_identifier(figure.column)}" for n, figure in ends.items()
-        )
+        stored = {n: f"kept.{quote_identifier(figure.column)}" for n, figure in ends.items()}
+        doubts = " OR ".join(f"gone.v{n} {signs[n]} {column}" for n, column in stored.items())
         found = ", ".join(f"{figure.rows_sql(f'r.v{n}')} AS c{n}" for n, figure in ends.items())
         rows, keys = f"({self._select_sql(str(self.rows))}) AS r", self._keys("stale.")
         one_by_one = (
@@ -154,9 +154,8 @@ class Trigger:
         """The groups that rows were removed from, with the minimum or maximum of the removed rows."""
         keys = ", ".join(self._keys())
         ends = [f"{figure.kind}(v{n}) AS v{n}" for n, figure in enumerate(self.figures) if not figure.is_additive]
-        return (
-            f"gone AS (SELECT {', '.join([keys, *ends])} FROM ({self._select_sql('old_table')}) AS r GROUP BY {keys})"
-        )
+        rows = self._select_sql("old_table")
+        return f"gone AS (SELECT {', '.join([keys, *ends])} FROM ({rows}) AS r GROUP BY {keys})"
 
     @property
     def _lookup_sql(self) -> str:
@@ -169,9 +168,6 @@ class Trigger:
             f"FROM gone CROSS JOIN LATERAL ({line} {_pairs(columns, '=', keys)}"
             f"{nulls if self._is_grouped else ''}) AS kept"
         )
-
-    def _signed_rows_sql(self, table: str, sign: int) -> str:
-        return self._select_sql(table, f", {sign} AS sign")
 
     def _select_sql(self, table: str, more: str = "") -> str:
         """Select groups and values of rows, with their types in the table of aggregates."""

@@ -40,14 +40,8 @@ def _cell(field: StructField) -> str:
         return f"cast({value} AS string)"
     if kind == "binary":
         return f"concat({_BACKSLASH}, {_BACKSLASH}, 'x', hex({value}))"
-    return _escape_text(
-        f"to_json({value}, map('ignoreNullFields', 'false'))"
-        if kind.startswith(_NESTED)
-        else f"cast({value} AS string)"
-    )
-
-
-def _escape_text(text: str) -> str:
+    is_nested = kind.startswith(_NESTED)
+    text = f"to_json({value}, map('ignoreNullFields', 'false'))" if is_nested else f"cast({value} AS string)"
     for character, letter in _ESCAPED:
         text = f"replace({text}, {character}, concat({_BACKSLASH}, {letter}))"
     return text

@@ -75,8 +75,5 @@ def _key(ref: BatchRef) -> tuple[str, str, str, int]:
 
 
 def _conflict(ref: BatchRef, what: str) -> QueryFailed:
-    return QueryFailed(
-        "batch-conflict",
-        f"batch {ref.batch_id} of `{ref.query}` {what}",
-        hint=f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`",
-    )
+    hint = f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`"
+    return QueryFailed("batch-conflict", f"batch {ref.batch_id} of `{ref.query}` {what}", hint=hint)

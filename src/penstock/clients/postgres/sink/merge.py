@@ -50,13 +50,10 @@ class Merge:
             db.execute("SET LOCAL work_mem = '256MB'")
         if not self.key:
             self._check_log(db, staged)
-            db.execute(
-                f"{self._insert} SELECT {quote_names(self.columns)} {_from_stage(staged)}{self._not_deleted_sql('AND')}"
-            )
+            rows = f"{_from_stage(staged)}{self._not_deleted_sql('AND')}"
+            db.execute(f"{self._insert} SELECT {quote_names(self.columns)} {rows}")
             return
-        if self.has_deletes and db.execute(f"SELECT EXISTS (SELECT {_from_stage(staged)} AND {GONE})").fetchone() == (
-            True,
-        ):
+        if self.has_deletes and _has_rows(db, staged, GONE):
             self._check_keys(db, staged)
             gone = f"SELECT DISTINCT {quote_names(self.key)} {_from_stage(staged)} AND {GONE}"
             db.execute(f"DELETE FROM {self.table} AS kept USING ({gone}) AS last WHERE {self._key_match}")
@@ -67,9 +64,7 @@ class Merge:
 
     def _check_log(self, db: Database, staged: StagedRows) -> None:
         """Refuse a delete if the table has neither a key nor a column for operations."""
-        if not self.has_deletes or self.skips_deletes:
-            return
-        if db.execute(f"SELECT EXISTS (SELECT {_from_stage(staged)} AND {GONE})").fetchone() == (True,):
+        if self.has_deletes and not self.skips_deletes and _has_rows(db, staged, GONE):
             text = f"a row is to be deleted from {self.table}, which has neither a key nor a column `{OP}` to log it"
             hint = f"give the sink a `primary_key`, or add the column: {add_columns_sql(self.table, {OP: 'text'})}"
             raise ServiceError("table-mismatch", text, hint=hint)
@@ -77,8 +72,7 @@ class Merge:
     def _check_keys(self, db: Database, staged: StagedRows) -> None:
         """Refuse a delete without a complete key: it would match no row, so the row would remain."""
         for name in self.key:
-            null = f"SELECT EXISTS (SELECT {_from_stage(staged)} AND {GONE} AND {quote_identifier(name)} IS NULL)"
-            if db.execute(null).fetchone() == (True,):
+            if _has_rows(db, staged, f"{GONE} AND {quote_identifier(name)} IS NULL"):
                 text = f"a row is to be deleted from {self.table}, and its key has no value in column `{name}`"
                 raise QueryFailed("rows-refused", text)
 
@@ -114,11 +108,9 @@ class Merge:
         return True
 
     def _merge_by_join(self, db: Database, staged: StagedRows) -> None:
-        matched = (
-            "THEN DO NOTHING"
-            if self._keeps_existing
-            else f"{self._update_condition('last')}THEN UPDATE SET {self._assignments('last')}"
-        )
+        matched = "THEN DO NOTHING"
+        if not self._keeps_existing:
+            matched = f"{self._update_condition('last')}THEN UPDATE SET {self._assignments('last')}"
         values = ", ".join(f"last.{quote_identifier(name)}" for name in self.columns)
         db.execute(f"ANALYZE {staged.table} ({quote_names([*self.key, TOKEN])})")
         db.execute("SET LOCAL enable_nestloop = off")
@@ -131,11 +123,9 @@ class Merge:
 
     def _merge_by_index(self, db: Database, staged: StagedRows) -> None:
         """Merge with ON CONFLICT, by the index."""
-        action = (
-            "NOTHING"
-            if self._keeps_existing
-            else f"UPDATE SET {self._assignments('EXCLUDED')} {self._update_condition('EXCLUDED', 'WHERE')}"
-        )
+        action = "NOTHING"
+        if not self._keeps_existing:
+            action = f"UPDATE SET {self._assignments('EXCLUDED')} {self._update_condition('EXCLUDED', 'WHERE')}"
         db.execute(f"{self._insert} {self._present_rows(staged)} ON CONFLICT ({quote_names(self.key)}) DO {action}")
 
     def _needs_comparison(self, db: Database, staged: StagedRows) -> bool:
@@ -160,9 +150,8 @@ class Merge:
         body = self._comparison_sql(staged).replace("'", "''")
         db.execute(f"DO '{body}'")
         new = f"SELECT {quote_names(self.columns)} {_from_stage(_replacing_rows(staged))}"
-        db.execute(
-            f"UPDATE {self.table} AS kept SET {self._assignments('last')} FROM ({new}) AS last WHERE {self._key_match}"
-        )
+        assigned = f"SET {self._assignments('last')} FROM ({new}) AS last"
+        db.execute(f"UPDATE {self.table} AS kept {assigned} WHERE {self._key_match}")
 
     def _comparison_sql(self, staged: StagedRows) -> str:
         """Return a loop over the rows of repeated keys. Rows that do not remain are deleted from the stage, and those
@@ -279,6 +268,10 @@ class Merge:
 def _replacing_rows(staged: StagedRows) -> StagedRows:
     """Return the staged rows that replace a row of the table unconditionally."""
     return replace(staged, token=-staged.token)
+
+
+def _has_rows(db: Database, staged: StagedRows, condition: str) -> bool:
+    return db.execute(f"SELECT EXISTS (SELECT {_from_stage(staged)} AND {condition})").fetchone() == (True,)
 
 
 def _from_stage(staged: StagedRows) -> str:

@@ -15,11 +15,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from penstock.batch import BatchRef
-from penstock.clients.int256.columns import int256_columns
-from penstock.clients.int256.register import register_int256
+from penstock.clients.int256.columns import int256_columns, register_int256
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.sink.copy_rows import copy_line
 from penstock.clients.postgres.tables import LOCK, QualifiedTable, columns_of, quote_identifier, quote_names
+from penstock.clients.task_report import report_batch
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 if TYPE_CHECKING:
@@ -185,25 +185,20 @@ class Copier:
     token: int
 
     def __call__(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-        import pyarrow
         from pyspark import TaskContext
 
         context = TaskContext.get()
         part = 0 if context is None else context.partitionId()
         remaining = iter(batches)
         try:
-            report: tuple[object, ...] = (part, *self._deliver_lines(part, remaining), None, None, None, None)
+            rows, checksum, lines = self._deliver_lines(part, remaining)
+            report: dict[str, object] = {"rows": rows, "checksum": checksum, "lines": lines}
         except PenstockError as error:
-            report = (part, 0, 0, None, error.code, error.message, error.hint, error.retriable)
+            report = {"rows": 0, "checksum": 0, "code": error.code, "message": error.message, "hint": error.hint}
+            report["passing"] = error.retriable
         for _ in remaining:
             pass
-        kinds = (
-            *(pyarrow.int32(), pyarrow.int64(), pyarrow.int64(), pyarrow.binary()),
-            *(pyarrow.string(), pyarrow.string(), pyarrow.string(), pyarrow.bool_()),
-        )
-        names = [column.split()[0] for column in _REPORT.split(", ")]
-        arrays = [pyarrow.array([value], kind) for value, kind in zip(report, kinds, strict=True)]
-        yield pyarrow.RecordBatch.from_arrays(arrays, names)
+        yield report_batch(_REPORT, [{"part": part, **report}])
 
     def _deliver_lines(self, part: int, batches: Iterator[RecordBatch]) -> tuple[int, int, bytes | None]:
         """Return the number of rows and their checksum, and the rows themselves if they are few."""
@@ -219,10 +214,8 @@ class Copier:
 
     def _copy_batches(self, part: int, batches: Iterable[RecordBatch]) -> tuple[int, int]:
         with self.server.connect() as db, db.transaction():
-            begun = db.execute(
-                f"INSERT INTO {self.parts} VALUES (%s, %s, 0, 0) ON CONFLICT DO NOTHING", (self.token, part)
-            )
-            if begun.rowcount == 0:
+            begin = f"INSERT INTO {self.parts} VALUES (%s, %s, 0, 0) ON CONFLICT DO NOTHING"
+            if db.execute(begin, (self.token, part)).rowcount == 0:
                 raise ServiceError("unreachable", "a task of the batch was run twice", retriable=True)
             rows, checksum = 0, 0
             with db.cursor() as cursor, cursor.copy(self.copy) as copy:
@@ -230,10 +223,8 @@ class Copier:
                     text = _text(batch)
                     rows, checksum = rows + batch.num_rows, zlib.crc32(text, checksum)
                     copy.write(text)
-            db.execute(
-                f"UPDATE {self.parts} SET rows = %s, checksum = %s WHERE (token, part) = (%s, %s)",
-                (rows, checksum, self.token, part),
-            )
+            done = f"UPDATE {self.parts} SET rows = %s, checksum = %s WHERE (token, part) = (%s, %s)"
+            db.execute(done, (rows, checksum, self.token, part))
             return rows, checksum
 
 

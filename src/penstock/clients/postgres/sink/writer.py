@@ -89,12 +89,7 @@ class TableWriter:
     def trial(self, rows: DataFrame, ref: BatchRef, place: str | None) -> Iterator[tuple[int, str]] | None:
         """Try some rows of a batch: as a whole, or, with `place`, one by one for those that the table refuses."""
         if place is not None:
-            return self.find_rejected_rows(rows, place, ref)
-        self.rehearse(rows, ref)
-        return None
-
-    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
-        """Write rows of a batch, and roll back."""
+            return self._find_rejected_rows(rows, place, ref)
         with pooled_connection(self.server) as db:
             stage, merge, staged = self._stage_rows(db, self._with_operations(rows), ref)
             with db.transaction(force_rollback=True):
@@ -102,8 +97,9 @@ class TableWriter:
                 merge.run(db, staged)
                 db.execute("SET CONSTRAINTS ALL IMMEDIATE")
             stage.empty(db)
+        return None
 
-    def find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
+    def _find_rejected_rows(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
         """Return the rows of a batch that the table refuses, by the number in a column, with their errors."""
         rows = self._with_operations(rows)
         with pooled_connection(self.server) as db:
@@ -126,16 +122,8 @@ class TableWriter:
         below = tables.domains(db, self.table)
         stage = Stage.create_for(self.table, ref, {name: below.get(name, kind) for name, kind in columns.items()}, gone)
         stage.create_if_missing(db)
-        merge = Merge(
-            self.table,
-            tuple(columns),
-            self.key,
-            self.on_conflict,
-            self.update_where,
-            has_deletes=gone is not None,
-            skips_deletes=self.schema_change == "ignore",
-        )
-        return stage, merge
+        names, skips = tuple(columns), self.schema_change == "ignore"
+        return stage, Merge(self.table, names, self.key, self.on_conflict, self.update_where, gone is not None, skips)
 
     def _with_operations(self, rows: DataFrame) -> DataFrame:
         """Write the operations of all rows in one spelling, where they become a column."""
@@ -159,7 +147,9 @@ class TableWriter:
 
     def _create_table(self, db: Database, wanted: Mapping[str, str]) -> dict[str, str]:
         if not self.create:
-            raise ServiceError("table-mismatch", f"there is no table {self.table}", hint="create it, or let it be made")
+            raise ServiceError(
+                "table-mismatch", f"there is no table {self.table}", hint="create it, or let the sink do so"
+            )
         tables.create_table(db, self.table, wanted, self.key)
         return tables.columns_of(db, self.table)
 
