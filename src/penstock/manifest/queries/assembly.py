@@ -23,10 +23,10 @@ from penstock.sql.parse.query import rename_tables, select_all, tables
 from penstock.sql.rewrite.computed_event_time import COMPUTED_TIME, ComputedTime, move_time
 from penstock.sql.rewrite.mask import mask_parameters, mask_query
 from penstock.sql.rewrite.translate import name_projections, needs_time, spark_text, unguarded_text
-from penstock.sql.stateful.joins.versioned_views import read_all_versions, versioned_tables
 from penstock.sql.stateful.plan import StagePlan, plan_stages
 from penstock.sql.stateful.relations import inline_shared_ctes
 from penstock.sql.stateful.stages import Flow, OperatorStage, SqlStage
+from penstock.sql.stateful.top_n_forms import read_all_versions, versioned_tables
 from penstock.sql.types.columns import column_spelling
 
 

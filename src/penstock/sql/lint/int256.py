@@ -21,8 +21,8 @@ from penstock.sql.types.int256 import (
     mentions_int256,
     parse_int256_type,
 )
+from penstock.sql.types.literals import decimal_literal, int_literal
 from penstock.sql.types.long_decimals import common_kind, decimal_sizes, result_kind
-from penstock.sql.types.number_literals import decimal_literal, int_literal
 
 ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 WORDS: Final[Mapping[type[exp.Expr], str]] = dict(

@@ -7,8 +7,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.catalog.function_names import written_name
-from penstock.sql.lint.element_access import check_element, check_field
-from penstock.sql.lint.unnest import wrong_unnest
+from penstock.sql.lint.nested_types import check_element, check_field, check_unnest
 from penstock.sql.parse.query import Problem, offset_of, start_of
 from penstock.sql.types.columns import type_text
 from penstock.sql.types.families import Family, KnownTypes, family_of_type
@@ -41,7 +40,7 @@ def find_mismatches(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> It
             case exp.SetOperation():
                 yield from _check_union(node, types)
             case exp.Unnest():
-                yield from wrong_unnest(node, types)
+                yield from check_unnest(node, types)
             case exp.Neg():
                 yield from _check_negation(node, types)
             case exp.In() | exp.Between() | exp.Case():

@@ -5,10 +5,11 @@ import re
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 from sqlglot.dialects.dialect import Dialect, DialectType
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.sql.catalog.pipeline_functions import PIPELINE_TABLE
@@ -142,6 +143,14 @@ PROJECT: Final[Dialect] = Flink()
 TEMPLATE: Final[Dialect] = _Template()
 PIPELINE: Final[Dialect] = Pipelines()
 SPARK: Final[Dialect] = CompiledSpark()
+
+
+def parse_spark(sql: str) -> exp.Expr | None:
+    """Parse one statement of Spark SQL; None if it cannot be parsed."""
+    try:
+        return parse_one(sql, read=SPARK)
+    except (SqlglotError, RecursionError):
+        return None
 
 
 def quote_spark_identifier(name: str) -> str:

@@ -37,8 +37,8 @@ from penstock.sql.types.int256 import (
     parse_int256_type,
     struct_field,
 )
+from penstock.sql.types.literals import decimal_literal, int_literal
 from penstock.sql.types.long_decimals import decimal_bytes, decimal_sizes
-from penstock.sql.types.number_literals import decimal_literal, int_literal
 
 _NUMBER: Final = "wide"
 _COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Sequence[str]]]] = (

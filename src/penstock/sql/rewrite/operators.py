@@ -7,16 +7,19 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.analyze.operand_types import operand_kind
+from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.parse.replacement import replace_node
 from penstock.sql.rewrite.json import json_object, json_objectagg, json_test
 from penstock.sql.rewrite.templates import call, fill_template, wrap_operand
-from penstock.sql.rewrite.unnest import rewrite_unnest
+from penstock.sql.types.columns import data_type
 from penstock.sql.types.flink_inference import WHOLE_DAYS, WHOLE_NAMES
 
 DIVIDE: Final = "penstock_row_divide"
 MEAN: Final = "penstock_row_mean"
 TYPE_OF: Final = "penstock_row_type_of"
 """Our functions that Spark resolves to an expression when it knows the types: `clients.rowwise.RowOperators`."""
+ENTRIES: Final = "penstock_row_entries"
+"""A function whose result type Spark decides: an array of structs, from an array or map of unknown type."""
 
 
 def _rewrite_division(node: exp.Expr) -> exp.Expr | None:
@@ -179,6 +182,52 @@ def _cast_rank(node: exp.Expr) -> exp.Expr | None:
     return exp.cast(node.copy(), "BIGINT") if numbered else None
 
 
+def _rewrite_unnest(select: exp.Expr) -> None:
+    """Rewrite joins with UNNEST as lateral views, in their order. A left join keeps rows without elements."""
+    joins = select.args.get("joins") or []
+    views = [join for join in joins if isinstance(join.this, exp.Unnest)]
+    if not views:
+        return
+    select.set("joins", [join for join in joins if join not in views])
+    laterals = [*(select.args.get("laterals") or []), *(_lateral_view(join) for join in views)]
+    select.set("laterals", laterals)
+
+
+def _lateral_view(join: exp.Join) -> exp.Lateral:
+    unnest = join.this
+    alias = unnest.args.get("alias")
+    columns = list(alias.columns) if alias is not None else []
+    table = exp.TableAlias(
+        this=alias.this.copy() if alias is not None and alias.this is not None else exp.to_identifier("u"),
+        columns=[column.copy() for column in columns],
+    )
+    kind, offset, given = operand_kind(unnest), unnest.args.get("offset"), unnest.expressions[0]
+    if isinstance(offset, exp.Identifier):
+        table.append("columns", offset.copy())
+        made: exp.Expr = exp.Inline(this=_number_elements(kind, given))
+    elif kind is None:
+        made = exp.Inline(this=fill_template(f"{ENTRIES}(_1)", given))
+    else:
+        maker = exp.Inline if kind.upper().startswith("ARRAY<STRUCT") else exp.Explode
+        made = maker(this=given.copy())
+    return exp.Lateral(this=made, view=True, outer=join.side == "LEFT", alias=table)
+
+
+def _number_elements(kind: str | None, given: exp.Expr) -> exp.Expr:
+    """Rewrite WITH ORDINALITY: each element, field by field, with its number, counted from 1."""
+    if kind is None:
+        return fill_template(
+            f"{ENTRIES}(_1, SLICE(SEQUENCE(1, GREATEST(SIZE(_1), 1)), 1, GREATEST(SIZE(_1), 0)))", given
+        )
+    known = data_type(kind)
+    if known is not None and known.this is exp.DType.MAP:
+        return fill_template("TRANSFORM(MAP_ENTRIES(_1), (e, i) -> STRUCT(e.key, e.value, i + 1))", given)
+    element = known.expressions[0] if known is not None and known.expressions else None
+    fields = element.expressions if element is not None and element.this is exp.DType.STRUCT else ()
+    values = "".join(f"e.{quote_spark_identifier(field.name)}, " for field in fields) or "e, "
+    return fill_template(f"TRANSFORM(_1, (e, i) -> STRUCT({values}i + 1))", given)
+
+
 OPERATORS: Final[Mapping[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]]] = {
     exp.Avg: _rewrite_avg,
     exp.Bracket: _rewrite_element,
@@ -197,7 +246,7 @@ OPERATORS: Final[Mapping[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]]]
     exp.LastValue: _skip_nulls("LAST_VALUE"),
     exp.Least: _propagate_nulls("LEAST"),
     exp.Like: _escape_like,
-    exp.Select: rewrite_unnest,
+    exp.Select: _rewrite_unnest,
     exp.SimilarTo: _rewrite_similar_to,
     exp.TimestampAdd: _add_to_date,
     exp.TimestampDiff: _rewrite_difference,
