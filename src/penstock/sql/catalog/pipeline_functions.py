@@ -1,7 +1,7 @@
 """The functions of pipelines that Spark lacks or that behave differently there: a table of data.
 
-It has the form of `flink_functions`. Functions whose names begin with `penstock_row_` belong to `clients.rowwise`; they
-accept only the declared types, so every argument is cast.
+It has the form of `flink_functions`. Functions whose names begin with `penstock_row_` belong to `clients.jvm.udfs`;
+they accept only the declared types, so every argument is cast.
 """
 
 from collections.abc import Mapping

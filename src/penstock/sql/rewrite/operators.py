@@ -17,7 +17,7 @@ from penstock.sql.types.flink_inference import WHOLE_DAYS, WHOLE_NAMES
 DIVIDE: Final = "penstock_row_divide"
 MEAN: Final = "penstock_row_mean"
 TYPE_OF: Final = "penstock_row_type_of"
-"""Our functions that Spark resolves to an expression when it knows the types: `clients.rowwise.RowOperators`."""
+"""Our functions that Spark resolves to an expression when it knows the types: `RowOperators` of `clients.jvm.udfs`."""
 ENTRIES: Final = "penstock_row_entries"
 """A function whose result type Spark decides: an array of structs, from an array or map of unknown type."""
 

@@ -8,6 +8,7 @@ from sqlglot import exp
 from penstock.keyed.operators import Aggregate
 from penstock.row_columns import BEFORE, OP, SIGN
 from penstock.sql.parse.query import offset_of
+from penstock.sql.rewrite.templates import call
 from penstock.sql.stateful.changelog import free_name
 from penstock.sql.stateful.group_calls import GroupCalls
 from penstock.sql.stateful.late_rows import ClosingWindow, late_rows_query
@@ -61,12 +62,12 @@ def extract_total(bench: StageBuilder, select: exp.Select, relations: list[Query
         "i",
         -1,
     )
-    both = exp.Anonymous(this="array_compact", expressions=[exp.Anonymous(this="array", expressions=[before, now])])
-    inner = exp.Select(expressions=[exp.alias_(exp.Anonymous(this="explode", expressions=[both]), _TOTAL)])
+    both = call("array_compact", call("array", before, now))
+    inner = exp.Select(expressions=[exp.alias_(call("explode", both), _TOTAL)])
     read_view(inner, view)
     for name in ("having", "where", "joins", "laterals"):
         select.set(name, None)
-    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_t")))))
+    select.set("from_", exp.From(this=inner.subquery("_t", copy=False)))
     select.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier(_TOTAL))])
     return Flow("signed", columns=tuple(e.alias for e in outputs), watermarked=False)
 
@@ -74,7 +75,7 @@ def extract_total(bench: StageBuilder, select: exp.Select, relations: list[Query
 def _signed_struct(outputs: list[exp.Expr], condition: exp.Expr | None, absent: str, sign: int) -> exp.Expr:
     """Build a signed row as a struct: null unless the row existed before the change, or exists after it."""
     mark = exp.alias_(exp.cast(exp.Literal.number(sign), "tinyint"), SIGN)
-    row = exp.Anonymous(this="struct", expressions=[*(e.copy() for e in outputs), mark])
+    row = call("struct", *(e.copy() for e in outputs), mark)
     there: exp.Expr = exp.column(OP, quoted=True).neq(absent)
     return exp.Case().when(there if condition is None else exp.and_(there, condition.copy()), row)
 
@@ -101,7 +102,7 @@ def _aggregate_view(
     bench: StageBuilder,
     select: exp.Select,
     relations: list[QueryRelation],
-    calls: "GroupCalls",
+    calls: GroupCalls,
     window: ClosingWindow | None,
     *,
     signed: bool,
@@ -128,14 +129,14 @@ def _aggregate_view(
 def _output_changes(
     select: exp.Select,
     outputs: list[exp.Expr],
-    calls: "GroupCalls",
+    calls: GroupCalls,
     condition: exp.Expr | None,
     window: ClosingWindow | None,
 ) -> Flow:
     """Emit changes by key. Columns of the key that are not outputs are carried as hidden columns."""
     flow = Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
-    told = None if window is None else _window_output(window, outputs, calls)
-    spare = () if window is None or told is None else (window.start, *window.telling)
+    identifier = None if window is None else _window_output(window, outputs, calls)
+    spare = () if window is None or identifier is None else (window.start, *window.identifiers)
     names = [name for key, name in calls.named_keys() if key not in spare]
     shown = {e.unalias().name: e.alias_or_name for e in outputs if isinstance(e.unalias(), exp.Column)}
     hidden = {name: free_name(name, flow) for name in names if name not in shown}
@@ -144,13 +145,13 @@ def _output_changes(
     select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True), *carried])
     if condition is not None:
         _filter_changes(select)
-    key = (*(shown.get(name) or hidden[name] for name in names), *([told] if told else []))
+    key = (*(shown.get(name) or hidden[name] for name in names), *([identifier] if identifier else []))
     return replace(flow, kind="changes", key=key, hidden=frozenset(hidden.values()))
 
 
-def _window_output(window: ClosingWindow, outputs: list[exp.Expr], calls: "GroupCalls") -> str | None:
+def _window_output(window: ClosingWindow, outputs: list[exp.Expr], calls: GroupCalls) -> str | None:
     """Return the output that identifies a window; None if there is none."""
-    ends = [calls.lift_expression(end) for end in window.telling]
+    ends = [calls.lift_expression(end) for end in window.identifiers]
     return next((e.alias_or_name for end in ends for e in outputs if e.unalias() == end), None)
 
 
@@ -187,5 +188,5 @@ def _filter_changes(select: exp.Select) -> None:
     """Filter out groups that met the condition neither before nor after the change."""
     inner = select.copy()
     select.set("expressions", [exp.Star()])
-    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_g")))))
+    select.set("from_", exp.From(this=inner.subquery("_g", copy=False)))
     select.set("where", exp.Where(this=exp.column(OP).is_(exp.null()).not_()))

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from penstock.sql.analyze.window_columns import SelectWindow
 from penstock.sql.parse.window_calls import last_moment, own_calls
+from penstock.sql.rewrite.templates import call
 from penstock.sql.stateful.select import relation_star
 from penstock.sql.stateful.stages import LateRowsQuery, QueryRelation, StageBuilder, UnsupportedStream
 
@@ -28,7 +29,7 @@ class ClosingWindow:
     lateness_ms: int
 
     @property
-    def telling(self) -> tuple[exp.Expr, ...]:
+    def identifiers(self) -> tuple[exp.Expr, ...]:
         """The expressions that each identify a window."""
         return (self.end, self.time) if self.kind == "CUMULATE" else (self.end, self.start, self.time)
 
@@ -60,18 +61,14 @@ def _call_ends(select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Ex
     """Return the start, end and time of the window in `GROUP BY TUMBLE(at, …)`: they are calls as well."""
     calls = own_calls(select)
     arguments = made.call.node.expressions
-
-    def end(part: str) -> exp.Expr:
-        return exp.Anonymous(this=f"{made.call.kind}_{part}", expressions=[a.copy() for a in arguments])
-
-    start, stop = end("START"), end("END")
-    for call in calls:
-        if call.part is None:
+    start, stop = (call(f"{made.call.kind}_{part}", *(a.copy() for a in arguments)) for part in ("START", "END"))
+    for own in calls:
+        if own.part is None:
             group = select.args["group"]
-            rest = [e for e in group.expressions if e is not call.node]
+            rest = [e for e in group.expressions if e is not own.node]
             group.set("expressions", [start.copy(), stop.copy(), *rest])
-        elif call.part == "time":
-            call.node.replace(last_moment(stop))
+        elif own.part == "time":
+            own.node.replace(last_moment(stop))
     return start, stop, last_moment(stop)
 
 
@@ -119,7 +116,7 @@ def late_rows_query(select: exp.Select, relations: Sequence[QueryRelation], time
         raise UnsupportedStream(
             "`late: dead_letter` over UNION ALL", time, f"read each input in a model of its own, or {_DROP}"
         )
-    row = exp.alias_(exp.Anonymous(this="struct", expressions=[relation_star(read[0])]), LATE_ROW)
+    row = exp.alias_(call("struct", relation_star(read[0])), LATE_ROW)
     found = exp.Select(expressions=[row, exp.alias_(time.copy(), LATE_AT)])
     for name in ("from_", "joins", "laterals", "where"):
         if (part := select.args.get(name)) is not None:

@@ -1,7 +1,8 @@
 """Functions with OVER: every row once, with results over the earlier rows of its partition."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -9,7 +10,7 @@ from penstock.keyed.operators import OverCall, OverWindow
 from penstock.sql.analyze.statefulness import over_offset
 from penstock.sql.catalog.function_names import needs_over, written_name
 from penstock.sql.parse.window_calls import milliseconds
-from penstock.sql.stateful.avg import avg_expression
+from penstock.sql.stateful.calls import avg_expression, name_argument
 from penstock.sql.stateful.joins.conditions import event_time_hint, is_processing_time
 from penstock.sql.stateful.joins.lags import note_late_input
 from penstock.sql.stateful.joins.time_bounds import is_event_time, timely_relations
@@ -22,6 +23,10 @@ from penstock.sql.stateful.stateless import stateless_flow
 _UNTIMED: Final = "OVER that is not ordered by time alone"
 _TIMED: Final = "write ORDER BY and the event time, ascending"
 _ENDS: Final = (exp.First, exp.FirstValue, exp.Last, exp.LastValue)
+_FUNCTIONS: Final[Mapping[type[exp.Expr], str]] = {
+    exp.First: "first", exp.FirstValue: "first", exp.Last: "last", exp.LastValue: "last", exp.Max: "max",
+    exp.Min: "min", exp.Sum: "sum",
+}  # fmt: skip
 _FIRST_ROWS: Final = (
     "number rows with ROW_NUMBER in a subquery, and write `rn = 1` or `rn <= N` in the WHERE around it; "
     "or QUALIFY ROW_NUMBER() OVER (…) <= N"
@@ -60,7 +65,7 @@ def extract_over(
     flow = replace(stateless_flow(select, relations), watermarked=False)
     calls = _OverCalls()
     for window, frame in zip(windows, resolved, strict=True):
-        window.replace(calls.taken(window.this, frame))
+        window.replace(calls.replace_call(window.this, frame))
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
     select.set("windows", None)
     moment = [exp.alias_(time.copy(), "_t")] if time is not None else []
@@ -155,7 +160,7 @@ class _OverCalls:
     calls: list[OverCall] = field(default_factory=list)
     arguments: dict[str, exp.Expr] = field(default_factory=dict)
 
-    def taken(self, node: exp.Expr, frame: _OverFrame) -> exp.Expr:
+    def replace_call(self, node: exp.Expr, frame: _OverFrame) -> exp.Expr:
         """Return the replacement of a function with OVER after the operator."""
         is_end = isinstance(node.this, _ENDS)
         if isinstance(node, exp.RespectNulls) and is_end:
@@ -172,61 +177,31 @@ class _OverCalls:
             case exp.Count():
                 argument = None if isinstance(node.this, exp.Star | exp.Literal) else node.this
                 return self._call("count", argument, frame)
-            case exp.Sum():
-                return self._call("sum", node.this, frame)
-            case exp.Min():
-                return self._call("min", node.this, frame)
-            case exp.Max():
-                return self._call("max", node.this, frame)
             case exp.Avg():
                 total = self._call("sum", node.this, frame)
                 return avg_expression(node, total, self._call("count", node.this, frame))
-            case exp.First() | exp.FirstValue():
-                return self._call("first", node.this, frame)
-            case exp.Last() | exp.LastValue():
-                return self._call("last", node.this, frame)
             case exp.Lag() | exp.Lead():
                 return self._shift_call(node)
-            case _ if _is_rank(node):
-                raise UnsupportedStream(f"{written_name(node)} with OVER", node, _FIRST_ROWS)
+            case _ if (function := _FUNCTIONS.get(type(node))) is not None:
+                return self._call(function, node.this, frame)
             case _:
-                raise UnsupportedStream(
-                    f"{written_name(node)} with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION"
-                )
+                way_out = _FIRST_ROWS if _is_rank(node) else "aggregate in a window: TUMBLE, HOP or SESSION"
+                raise UnsupportedStream(f"{written_name(node)} with OVER", node, way_out)
 
     def _shift_call(self, node: exp.Lag | exp.Lead) -> exp.Expr:
         offset, default = node.args.get("offset"), node.args.get("default")
         if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
             raise UnsupportedStream(f"{written_name(node)} with an offset that is no number", node, "write a number")
         function = "lag" if isinstance(node, exp.Lag) else "lead"
-        otherwise = self._argument(default) if default is not None else None
-        call = OverCall(
-            f"_w{len(self.calls)}",
-            function,  # type: ignore[arg-type]
-            self._argument(node.this),
-            offset=int(offset.this) if offset is not None else 1,
-            default=otherwise,
-        )
-        self.calls.append(call)
-        return internal_column(call.name)
+        otherwise = name_argument(self.arguments, default) if default is not None else None
+        argument, steps = name_argument(self.arguments, node.this), 1 if offset is None else int(offset.this)
+        return self._add(function, argument, offset=steps, default=otherwise)
 
     def _call(self, function: str, argument: exp.Expr | None, frame: _OverFrame) -> exp.Expr:
-        column = None if argument is None else self._argument(argument)
-        call = OverCall(
-            f"_w{len(self.calls)}",
-            function,  # type: ignore[arg-type]
-            column,
-            frame.rows,
-            frame.range_ms,
-            by_row=frame.by_row,
-        )
-        self.calls.append(call)
-        return internal_column(call.name)
+        column = None if argument is None else name_argument(self.arguments, argument)
+        return self._add(function, column, rows=frame.rows, range_ms=frame.range_ms, by_row=frame.by_row)
 
-    def _argument(self, argument: exp.Expr) -> str:
-        for name, known in self.arguments.items():
-            if known == argument:
-                return name
-        name = f"_a{len(self.arguments)}"
-        self.arguments[name] = argument.copy()
-        return name
+    def _add(self, function: str, argument: str | None, **frame: Any) -> exp.Expr:
+        added = OverCall(f"_w{len(self.calls)}", function, argument, **frame)  # type: ignore[arg-type]
+        self.calls.append(added)
+        return internal_column(added.name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -92,7 +93,7 @@ def _drop_hidden_columns(tree: exp.Query, flow: Flow) -> tuple[exp.Query, Flow]:
     if flow.kind != "changes" or not flow.hidden:
         return tree, flow
     star = exp.Star(except_=[exp.to_identifier(name, quoted=True) for name in sorted(flow.hidden)])
-    inner = exp.Subquery(this=tree, alias=exp.TableAlias(this=exp.to_identifier("_all")))
+    inner = tree.subquery("_all", copy=False)
     return exp.Select(expressions=[star]).from_(inner, copy=False), replace(flow, key=(), hidden=frozenset())
 
 
@@ -143,20 +144,18 @@ def _plan_union(bench: StageBuilder, union: exp.SetOperation) -> Flow:
 def _plan_select(bench: StageBuilder, select: exp.Select, *, nested: bool) -> Flow:
     if select.args.get("from_") is None:
         return Flow()
-    found = find_top_n(select)
-    if found is not None and any(not is_unnest_join(join) for join in select.args.get("joins") or ()):
+    if (found := find_top_n(select)) is not None:
+        if all(map(is_unnest_join, select.args.get("joins") or ())):
+            return _plan_top_n(bench, select, found)
         isolate_top_n(select, found)
-        found = None
-    if found is not None:
-        return _plan_top_n(bench, select, found)
     return _plan_select_body(
-        bench, select, collect_relations(bench, select, lambda query: _plan_query(bench, query)), nested=nested
+        bench, select, collect_relations(bench, select, partial(_plan_query, bench)), nested=nested
     )
 
 
 def _plan_top_n(bench: StageBuilder, select: exp.Select, found: TopNQuery) -> Flow:
     inner = found.inner
-    relations = inline_relations(bench, collect_relations(bench, inner, lambda query: _plan_query(bench, query)))
+    relations = inline_relations(bench, collect_relations(bench, inner, partial(_plan_query, bench)))
     qualify_columns(inner, relations)
     relations = move_join_conditions(inner, relations) or relations
     bench.lag += join_lag(inner, relations)
@@ -175,10 +174,10 @@ def _plan_select_body(bench: StageBuilder, select: exp.Select, relations: list[Q
     _note_late_windows(bench, select, relations)
     native = bench.has_window(select) and watched and not needs_operator_close(bench, select, relations)
     special = any(r.flow.kind != "rows" for r in relations)
-    carved = special or bool(over_calls(select)) or (_is_grouped(select) and not native) or _is_total(select)
+    needs_operator = special or bool(over_calls(select)) or (_is_grouped(select) and not native) or _is_total(select)
     if native and select.args.get("distinct"):
         raise UnsupportedStream("SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery")
-    if not carved and all(is_unnest_join(join) for join in select.args.get("joins") or ()):
+    if not needs_operator and all(map(is_unnest_join, select.args.get("joins") or ())):
         guard_comparisons(select, relations)
         return stateless_flow(select, relations)
     before = select.copy()
@@ -187,7 +186,7 @@ def _plan_select_body(bench: StageBuilder, select: exp.Select, relations: list[Q
     relations = relations if ordered is None else ordered
     bench.lag += join_lag(select, relations)
     note_late_joins(bench, select, relations)
-    if not carved and not operator_joins(bench, select, relations):
+    if not needs_operator and not operator_joins(bench, select, relations):
         flow = stateless_flow(select, relations)
         written = rewrite_joins(select, relations)
         if ordered is None:
@@ -254,23 +253,20 @@ def _plan_outputs(bench: StageBuilder, select: exp.Select, relations: list[Query
         if flow.kind != "rows":
             raise UnsupportedStream("a window over changes", select, "use windows over append-only rows")
         if not flow.watermarked:
-            raise UnsupportedStream(
-                "a window behind another operator", select, "compute it in another model, which reads this one"
-            )
+            way_out = "compute it in another model, which reads this one"
+            raise UnsupportedStream("a window behind another operator", select, way_out)
         window = closing_window(bench, select, relations)
-        return (
-            stateless_flow(select, relations)
-            if window is None
-            else extract_group(bench, select, relations, window=window)
-        )
+        if window is None:
+            return stateless_flow(select, relations)
+        return extract_group(bench, select, relations, window=window)
     if windows := over_calls(select):
         if flow.kind != "rows":
             raise UnsupportedStream("OVER of changes", over_offset(windows[0]), "use it over append-only rows")
         return extract_over(bench, select, relations, windows)
     if not _is_grouped(select) and not _is_total(select):
         return forward_changes(select, relations, flow)
-    carved = extract_group if _is_grouped(select) else extract_total
+    extract = extract_group if _is_grouped(select) else extract_total
     if flow.kind == "changes":
         view = signed_view(bench, relations[0])
-        return carved(bench, select, [read_signed_rows(select, relations[0], view), *relations[1:]], signed=True)
-    return carved(bench, select, relations, signed=flow.kind == "signed")
+        return extract(bench, select, [read_signed_rows(select, relations[0], view), *relations[1:]], signed=True)
+    return extract(bench, select, relations, signed=flow.kind == "signed")

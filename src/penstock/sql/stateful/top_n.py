@@ -7,11 +7,12 @@ from sqlglot import exp
 from penstock.keyed.operators import Ranking, Sort
 from penstock.row_columns import NOW, ORDER, SIGN
 from penstock.sql.analyze.statefulness import over_offset
-from penstock.sql.stateful.changelog import sign_changes as as_signed
+from penstock.sql.rewrite.templates import call
+from penstock.sql.stateful.changelog import sign_changes
 from penstock.sql.stateful.joins.conditions import is_processing_time
 from penstock.sql.stateful.joins.time_bounds import is_event_time
 from penstock.sql.stateful.qualify import internal_column
-from penstock.sql.stateful.select import combine_conditions, conjuncts, own_nodes, pack_rows
+from penstock.sql.stateful.select import combine_conditions, conjuncts, own_nodes, pack_rows, read_view
 from penstock.sql.stateful.stages import RANK, Flow, QueryRelation, StageBuilder, UnsupportedStream
 from penstock.sql.stateful.stateless import stateless_flow
 
@@ -83,7 +84,7 @@ def extract_top_n(
     partition, ordered = _partition_order(found)
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
     kept = [e for e in found.inner.expressions if e.unalias() is not found.window]
-    payload = exp.alias_(exp.Anonymous(this="struct", expressions=[_name_output(e) for e in kept]), alias, quoted=True)
+    payload = exp.alias_(call("struct", *map(_name_output, kept)), alias, quoted=True)
     inner, order = _sorted_rows(bench, found, relations, ordered, [payload, *keys], signed=signed)
     operator = Ranking(
         partition=tuple(k.alias for k in keys),
@@ -97,7 +98,7 @@ def extract_top_n(
     view = bench.operator(operator, bench.sql(inner))
     bench.note_unbounded_state("ROW_NUMBER", over_offset(found.window))
     if _is_row_set(operator):
-        view = bench.sql(as_signed(exp.Table(this=exp.to_identifier(view, quoted=True))))
+        view = bench.sql(sign_changes(exp.Table(this=exp.to_identifier(view, quoted=True))))
     _read_top_n(select, found, view)
     known = stateless_flow(exp.Select(expressions=[e.copy() for e in kept]), relations)
     shown = {
@@ -123,7 +124,8 @@ def _sorted_rows(
     sign = [exp.column(SIGN)] if signed else []
     inner = pack_rows(bench, found.inner, relations, [*extra, *(e for e, _ in sorts), *sign], rows=False, order=True)
     if by_arrival and first.args.get("desc"):
-        arrival = [e.unalias().copy() for e in _arrival_columns(inner)]
+        outputs = {e.alias_or_name: e.unalias() for e in inner.expressions}
+        arrival = [outputs[name].copy() for name in (NOW, *ORDER)]  # the batch, then the position in it
         sorts = [(exp.alias_(e, f"_o{i}"), Sort(f"_o{i}", True)) for i, e in enumerate(arrival)]
         inner.set("expressions", [*inner.expressions, *(e for e, _ in sorts)])
     return inner, tuple(sort for _, sort in sorts)
@@ -186,19 +188,16 @@ def _read_top_n(select: exp.Select, found: TopNQuery, view: str) -> None:
             if node.parent is select and node.arg_key == "expressions":
                 renamed = exp.alias_(renamed, node.name, quoted=True)
             node.replace(renamed)
+    rank_name = next(e.alias for e in found.inner.expressions if e.unalias() is found.window)
     outputs: list[exp.Expr] = []
     for e in select.expressions:
         if _is_star_without(e, found.name):
             outputs.append(exp.Star())
         else:
-            number = [exp.alias_(internal_column(RANK), _rank_name(found), quoted=True)] if e.is_star else []
+            number = [exp.alias_(internal_column(RANK), rank_name, quoted=True)] if e.is_star else []
             outputs += [e, *number]
     select.set("expressions", outputs)
-    select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(view, quoted=True))))
-
-
-def _rank_name(found: TopNQuery) -> str:
-    return next(str(e.alias) for e in found.inner.expressions if e.unalias() is found.window)
+    read_view(select, view, joins=True)
 
 
 def _is_star_without(e: exp.Expr, name: str) -> bool:
@@ -210,9 +209,8 @@ def _needs_rank(select: exp.Select, found: TopNQuery) -> bool:
     limits, _ = found.split(select.args["where"].this)
     spent = {id(node) for limit in limits for node in limit.walk()}
     columns = [n for n in own_nodes(select) if isinstance(n, exp.Column) and n.name.casefold() == found.name]
-    return any(id(c) not in spent for c in columns) or any(
-        e.is_star and not _is_star_without(e, found.name) for e in select.expressions
-    )
+    starred = any(e.is_star and not _is_star_without(e, found.name) for e in select.expressions)
+    return starred or any(id(c) not in spent for c in columns)
 
 
 def _name_output(projection: exp.Expr) -> exp.Expr:
@@ -234,16 +232,6 @@ def _partition_output(partition: exp.Expr, kept: list[exp.Expr], relations: list
 
 def _sort_column(ordered: exp.Ordered, place: int) -> tuple[exp.Expr, Sort]:
     """Return a column to sort by, and its sort order."""
-    name = f"_o{place}"
-    return exp.alias_(ordered.this.copy(), name), Sort(name, bool(ordered.args.get("desc")), _nulls_last(ordered))
-
-
-def _arrival_columns(packed_rows: exp.Select) -> list[exp.Expr]:
-    """Return the output columns that order rows by arrival: the batch, then the position in it."""
-    named = {e.alias_or_name: e for e in packed_rows.expressions}
-    return [named[name] for name in (NOW, *ORDER)]
-
-
-def _nulls_last(ordered: exp.Ordered) -> bool | None:
-    first = ordered.args.get("nulls_first")
-    return None if first is None else not first
+    name, nulls_first = f"_o{place}", ordered.args.get("nulls_first")
+    nulls_last = None if nulls_first is None else not nulls_first
+    return exp.alias_(ordered.this.copy(), name), Sort(name, bool(ordered.args.get("desc")), nulls_last)

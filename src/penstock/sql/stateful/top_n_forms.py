@@ -43,7 +43,7 @@ def _rewrite_qualify(select: exp.Select) -> None:
         outputs = [exp.column(e.alias_or_name, quoted=True) for e in inner.expressions]
     inner.set("expressions", [*inner.expressions, *added])
     select.set("expressions", outputs)
-    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_t0")))))
+    select.set("from_", exp.From(this=inner.subquery("_t0", copy=False)))
     select.set("where", holder)
 
 

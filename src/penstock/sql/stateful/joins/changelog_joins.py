@@ -18,7 +18,15 @@ from penstock.sql.stateful.joins.conditions import (
 )
 from penstock.sql.stateful.joins.time_bounds import OUTER, is_event_time
 from penstock.sql.stateful.late_rows import late_rows_query
-from penstock.sql.stateful.select import combine_conditions, conjuncts, own_columns, pack_rows, relation_star
+from penstock.sql.stateful.select import (
+    combine_conditions,
+    conjuncts,
+    own_columns,
+    pack_rows,
+    read_view,
+    relation_star,
+    where_condition,
+)
 from penstock.sql.stateful.stages import Flow, QueryRelation, StageBuilder, UnsupportedStream
 
 VERSIONS: Final = "FOR SYSTEM_TIME AS OF"
@@ -31,15 +39,13 @@ def join_changes(
     if join.kind in {"SEMI", "ANTI"}:
         ways = {"SEMI": "use an inner join and SELECT DISTINCT", "ANTI": "use LEFT JOIN and WHERE … IS NULL"}
         raise UnsupportedStream(f"{join.kind} JOIN", join, ways[join.kind])
-    where = select.args.get("where")
-    asked = join_conditions(join, left, right, where.this if where is not None else None)
+    asked = join_conditions(join, left, right, where_condition(select))
     outer = join.side in OUTER
     if asked.rest and outer:
-        raise UnsupportedStream(
-            f"{join.side} JOIN with more than equalities", join, "bound it in time, or filter its inputs"
-        )
+        way_out = "bound it in time, or filter its inputs"
+        raise UnsupportedStream(f"{join.side} JOIN with more than equalities", join, way_out)
     for_left, for_right = take_side_filters(select, join, place, left, right)
-    select.set("where", combine_conditions([*_where_conditions(select), *asked.rest]))
+    select.set("where", combine_conditions([*conjuncts(where_condition(select)), *asked.rest]))
     side = left_side(select, place, left, [*asked.on_left, *for_left])
     one_view = _signed_side_view(bench, side, left, name_keys("_l", asked.left))
     side = right_side(select, place, right, [*asked.on_right, *for_right])
@@ -65,7 +71,8 @@ def join_versions(
     asked = _version_conditions(left, right, join)
     left_time, right_time = _join_times(version, left, right, join)
     for_left, _ = take_side_filters(select, join, place, left, right)
-    select.set("where", combine_conditions([*_where_conditions(select), *asked.rest, *asked.on_left, *asked.on_right]))
+    conditions = [*conjuncts(where_condition(select)), *asked.rest, *asked.on_left, *asked.on_right]
+    select.set("where", combine_conditions(conditions))
     late = None if left_time is None else late_rows_query(_single_relation_select(select, left[0]), left, left_time)
     side = left_side(select, place, left, for_left)
     one_view = bench.sql(pack_rows(bench, side, left, name_keys("_l", asked.left, left_time)))
@@ -124,9 +131,8 @@ def _single_relation_select(select: exp.Select, relation: QueryRelation) -> exp.
     """Return the SELECT as if it read one relation only."""
     alone = select.copy()
     alone.set("from_", exp.From(this=relation.node.copy()))
-    alone.set("where", None)
-    alone.set("joins", None)
-    alone.set("laterals", None)
+    for name in ("where", "joins", "laterals"):
+        alone.set(name, None)
     return alone
 
 
@@ -169,11 +175,6 @@ def _signed_side_view(
     return bench.sql(pack_rows(bench, side, relations, [*keys, sign]))
 
 
-def _where_conditions(select: exp.Select) -> list[exp.Expr]:
-    where = select.args.get("where")
-    return conjuncts(where.this if where is not None else None)
-
-
 def _later_columns(select: exp.Select, relations: list[QueryRelation], place: int) -> list[exp.Expr]:
     """Return every column of these relations that the SELECT uses after the join, as outputs."""
     behind = select.copy()
@@ -193,7 +194,7 @@ def _later_columns(select: exp.Select, relations: list[QueryRelation], place: in
 def read_join_view(select: exp.Select, view: str, place: int, relations: list[QueryRelation]) -> None:
     """Make the SELECT read the joined view, whose rows are structs, in place of everything up to the join."""
     rest = (select.args.get("joins") or [])[place + 1 :]
-    select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(view, quoted=True))))
+    read_view(select, view, joins=True)
     select.set("joins", rest)
     aliases = {r.alias.casefold(): r for r in relations}
     for column in own_columns(select):

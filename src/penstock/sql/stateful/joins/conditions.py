@@ -29,16 +29,13 @@ def is_operator_join(
     """Whether one of our operators must run a join. Spark runs a join with a table, in every batch."""
     if right.flow.static:
         if join.side in {"RIGHT", "FULL"}:
-            raise UnsupportedStream(
-                f"{join.side} JOIN with a table", join, "use JOIN or LEFT JOIN: nothing comes from a table"
-            )
+            way_out = "use JOIN or LEFT JOIN: nothing comes from a table"
+            raise UnsupportedStream(f"{join.side} JOIN with a table", join, way_out)
         return False
     if right.flow.kind == "rows" and all(r.flow.static for r in left):
         if join.side in {"LEFT", "FULL"} or join.kind in {"SEMI", "ANTI"}:
-            name = f"{join.side or join.kind} JOIN with a table"
-            raise UnsupportedStream(
-                name, join, "use JOIN or RIGHT JOIN, or begin with the stream: nothing comes from a table"
-            )
+            way_out = "use JOIN or RIGHT JOIN, or begin with the stream: nothing comes from a table"
+            raise UnsupportedStream(f"{join.side or join.kind} JOIN with a table", join, way_out)
         return False
     if all(r.flow.static for r in left):
         raise UnsupportedStream("changes behind a table", join, "begin with the changes: FROM changes JOIN table")

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from penstock.keyed.operators import Comparison, IntervalJoin
 from penstock.sql.parse.query import offset_of
+from penstock.sql.rewrite.templates import call
 from penstock.sql.stateful.joins.changelog_joins import left_side, name_keys, read_join_view, right_side
 from penstock.sql.stateful.joins.conditions import JoinConditions, join_conditions, take_side_filters
 from penstock.sql.stateful.joins.time_bounds import is_time_span, ordered_sides
@@ -151,10 +152,9 @@ def _expiry_time(
     ]
     if not found:
         return None
-    ends = exp.Anonymous(this="array_min", expressions=[exp.Anonymous(this="array", expressions=found)])
-    least: exp.Expr = found[0] if len(found) == 1 else ends
+    least = found[0] if len(found) == 1 else call("array_min", call("array", *found))
     time = _side_time(own)
-    return least if time is None else exp.Anonymous(this="coalesce", expressions=[least, time])
+    return least if time is None else call("coalesce", least, time)
 
 
 def _solve_bound(lesser: exp.Expr, greater: exp.Expr) -> exp.Expr | None:

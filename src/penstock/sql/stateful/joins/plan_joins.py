@@ -4,33 +4,24 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.sql.stateful.changelog import (
-    read_signed_rows,
-    signed_view,
-)
+from penstock.sql.stateful.changelog import read_signed_rows, signed_view
 from penstock.sql.stateful.joins.changelog_joins import join_changes, join_versions
 from penstock.sql.stateful.joins.conditions import is_operator_join
 from penstock.sql.stateful.joins.interval_joins import find_intervals, join_intervals
 from penstock.sql.stateful.joins.native_joins import rewrite_joins
 from penstock.sql.stateful.joins.time_bounds import OUTER, guard_comparisons
-from penstock.sql.stateful.select import is_unnest_join
-from penstock.sql.stateful.stages import (
-    Flow,
-    FlowKind,
-    QueryRelation,
-    StageBuilder,
-)
+from penstock.sql.stateful.select import is_unnest_join, where_condition
+from penstock.sql.stateful.stages import Flow, FlowKind, QueryRelation, StageBuilder
 
 
 def operator_joins(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> list[int]:
     """Return the positions of the operators' joins: from the first one on, as Spark has no event time after it."""
-    where = select.args.get("where")
     found: list[int] = []
     for place, join in enumerate(select.args.get("joins") or ()):
         if is_unnest_join(join):
             continue
         left, right = relations[: place + 1], relations[place + 1]
-        if found or is_operator_join(bench, join, left, right, where.this if where is not None else None):
+        if found or is_operator_join(bench, join, left, right, where_condition(select)):
             found.append(place)
     return found
 
@@ -42,7 +33,7 @@ def plan_joins(
     if len(relations) == 1:
         guard_comparisons(select, relations)
         return relations[0].flow, relations
-    if relations[0].flow.kind != "rows" and all(is_unnest_join(join) for join in select.args.get("joins") or ()):
+    if relations[0].flow.kind != "rows" and all(map(is_unnest_join, select.args.get("joins") or ())):
         return relations[0].flow, relations
     places = operator_joins(bench, select, relations)
     rewrite_joins(select, relations, places[0] if places else None)
