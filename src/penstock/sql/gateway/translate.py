@@ -193,8 +193,7 @@ class _GatewayTranslator:
         if not isinstance(literal, exp.Literal):
             raise _RefusedError(literal, _describe_node(literal))
         if path[0].casefold() in self.below.masked:
-            message = f"`{path[0]}` is masked, and the gateway would use the unmasked value"
-            raise _RefusedError(field, path[0], message)
+            raise _RefusedError(field, path[0], f"`{path[0]}` is masked, and the gateway would use the unmasked value")
         if (shown := self.below.outputs.get(path[0].casefold())) is not None and not shown.is_field:
             raise _RefusedError(field, "condition on a CASE")
         self._check_type(field, path, literal)
@@ -252,8 +251,7 @@ class _GatewayTranslator:
         is_number = data_type(kind).this in exp.DataType.NUMERIC_TYPES
         if is_number == literal.is_string or (literal.is_string and kind != "STRING"):
             given = "a text" if literal.is_string else "a number"
-            message = f"`{path[0]}` is {kind}, and the gateway would compare it with {given}"
-            raise _RefusedError(node, path[0], message)
+            raise _RefusedError(node, path[0], f"`{path[0]}` is {kind}, and the gateway would compare it with {given}")
 
 
 def _field_path(node: exp.Expr, alias: str) -> tuple[str, ...] | None:

@@ -13,7 +13,7 @@ from penstock.sql.catalog.spark_functions import SPARK_NAMES
 from penstock.sql.lint.unsupported_pipeline import find_pipeline_misuses
 from penstock.sql.parse.allowed_forms import UNSAFE_FUNCTIONS
 from penstock.sql.parse.dialects import PROJECT
-from penstock.sql.parse.query import Problem, Query, offset_of, start_of
+from penstock.sql.parse.query import Problem, Query, argument_problem, offset_of, start_of
 from penstock.sql.parse.window_calls import parse_window_call, unknown_unit
 from penstock.sql.parse.window_tvf import SPANS, WINDOW_PARTS
 from penstock.sql.types.columns import type_text
@@ -81,7 +81,7 @@ def _incomplete_call(node: exp.Expr) -> Problem | None:
     """Report incomplete calls that the parser accepts."""
     if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case) and node.args.get("false") is None:
         hint = "the syntax is IF(condition, value, otherwise)"
-        return Problem("sql-argument", "IF takes 3 arguments, and is given 2", start_of(node), hint, "IF")
+        return argument_problem(node, "IF takes 3 arguments, and is given 2", hint, "IF")
     if needs_over(node) and not has_over(node):
         word = written_name(node)
         hint = f"write {word}({'…' * bool(node.args.get('this'))}) OVER (PARTITION BY … ORDER BY the event time)"

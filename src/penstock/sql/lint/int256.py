@@ -8,7 +8,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from penstock.sql.analyze.having_columns import output_aliases
 from penstock.sql.catalog.function_names import written_name
-from penstock.sql.parse.query import Problem, start_of
+from penstock.sql.parse.query import Problem, argument_problem
 from penstock.sql.types.columns import Columns, type_text
 from penstock.sql.types.int256 import (
     FIELDS,
@@ -117,14 +117,13 @@ def _check_node(node: exp.Expr) -> Iterator[Problem]:
         case exp.Neg() | exp.Abs():
             kind = int256_type(node.this.type)
             if isinstance(node, exp.Neg) and kind == "UINT256":
-                hint = "convert it with to_i256(…)"
-                yield Problem("sql-argument", "a UINT256 cannot be negated", start_of(node), hint, "-")
+                yield argument_problem(node, "a UINT256 cannot be negated", "convert it with to_i256(…)", "-")
             _set_type(node, kind)
         case exp.Max() | exp.Min() | exp.Filter():
             _set_type(node, int256_type(node.this.type))
         case exp.TryCast() if node.args.get("safe") and (int256_type(node.this.type) or int256_type(node.to)):
             hint = "use CAST, which rejects rows whose number does not fit"
-            yield Problem("sql-argument", "TRY_CAST does not support 256-bit numbers", start_of(node), hint, "TRY_CAST")
+            yield argument_problem(node, "TRY_CAST does not support 256-bit numbers", hint, "TRY_CAST")
         case exp.Cast():
             yield from _check_cast(node)
         case exp.Anonymous() if node.name.lower() in TAKES:
@@ -150,7 +149,7 @@ def _set_type(node: exp.Expr, kind: Int256Type | None) -> None:
 def _check_quotient(node: exp.Expr) -> Iterator[Problem]:
     if isinstance(node, exp.IntDiv):
         hint = "use `/`, and CAST(… AS BIGINT) for the integer part"
-        yield Problem("sql-argument", "DIV does not take DECIMAL of more than 38 digits", start_of(node), hint, "DIV")
+        yield argument_problem(node, "DIV does not take DECIMAL of more than 38 digits", hint, "DIV")
 
 
 def _result_kind(node: exp.Expr, operands: Sequence[exp.Expr]) -> Int256Type:
@@ -192,11 +191,11 @@ def _check_operands(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool
     if gives:
         _set_type(node, kinds[0] if decimal is None else _result_kind(node, operands))
     if decimal is None and len(set(kinds)) > 1:
-        yield Problem("sql-argument", "UINT256 and INT256 cannot be mixed", start_of(node), _ONE_KIND, "UINT256")
+        yield argument_problem(node, "UINT256 and INT256 cannot be mixed", _ONE_KIND, "UINT256")
         return
     for operand in operands:
         if (found := _misfit(operand, decimal or kinds[0])) is not None:
-            yield Problem("sql-argument", found[0], start_of(node), found[1], decimal or kinds[0])
+            yield argument_problem(node, found[0], found[1], decimal or kinds[0])
             return
 
 
@@ -239,11 +238,11 @@ def _check_cast(node: exp.Cast) -> Iterator[Problem]:
     kind, wanted = int256_type(node.this.type), int256_type(node.to)
     if kind is not None and node.to.this not in _CAST_TO:
         text = f"{kind} cannot be cast to {type_text(node.to)}"
-        yield Problem("sql-argument", text, start_of(node), "write CAST(… AS STRING) around it", "CAST")
+        yield argument_problem(node, text, "write CAST(… AS STRING) around it", "CAST")
     elif kind is not None and is_decimal(wanted):
         pass
     elif wanted is not None and kind is None and (found := _misfit(node.this, wanted, texts=True)) is not None:
-        yield Problem("sql-argument", found[0], start_of(node), found[1], "CAST")
+        yield argument_problem(node, found[0], found[1], "CAST")
     _set_type(node, wanted)
 
 
@@ -252,17 +251,16 @@ def _check_call(node: exp.Anonymous, name: str) -> Iterator[Problem]:
     node.type = exp.DataType.build(GIVES[name], dialect="clickhouse" if parse_int256_type(GIVES[name]) else "spark")
     if len(node.expressions) != number:
         text = f"{name} takes {number} argument{'s' * (number > 1)}, and is given {len(node.expressions)}"
-        hint = "see docs/pipelines.md for the functions over 256-bit numbers"
-        yield Problem("sql-argument", text, start_of(node), hint, name)
+        yield argument_problem(node, text, "see docs/pipelines.md for the functions over 256-bit numbers", name)
         return
     made = parse_int256_type(GIVES[name]) or "INT256"
     for argument in node.expressions:
         own = int256_type(argument.type)
         if own is not None and kind not in (None, own):
-            yield Problem("sql-argument", f"{name} takes {kind}, and is given {own}", start_of(node), _ONE_KIND, name)
+            yield argument_problem(node, f"{name} takes {kind}, and is given {own}", _ONE_KIND, name)
         elif own is None and (found := _misfit(argument, kind or made, texts=True)) is not None:
             text = f"{name} is given {type_text(argument.type) or 'a value'}: {found[0]}"
-            yield Problem("sql-argument", text, start_of(node), "write CAST(… AS DECIMAL(38, 0)) around it", name)
+            yield argument_problem(node, text, "write CAST(… AS DECIMAL(38, 0)) around it", name)
 
 
 def _check_placement(node: exp.Expr) -> Iterator[Problem]:
@@ -270,7 +268,7 @@ def _check_placement(node: exp.Expr) -> Iterator[Problem]:
     kind = next((kind for child in node.iter_expressions() if (kind := int256_type(child.type)) is not None), None)
     if kind is not None and not isinstance(node, exp.DataType | exp.ColumnDef):
         text = f"{written_name(node)} does not take {kind}"
-        yield Problem("sql-argument", text, start_of(node), "write CAST(… AS STRING) around it", written_name(node))
+        yield argument_problem(node, text, "write CAST(… AS STRING) around it", written_name(node))
 
 
 def _check_union(union: exp.SetOperation) -> Iterator[Problem]:
@@ -283,5 +281,4 @@ def _check_union(union: exp.SetOperation) -> Iterator[Problem]:
         if len(kinds) > 1 and not empty:
             shown = " and ".join(int256_type(side.type) or type_text(side.type) or "a value" for side in (one, other))
             text = f"the types of `{one.alias_or_name}` differ between the sides of a UNION: {shown}"
-            hint = "convert one of them with to_u256(…) or to_i256(…)"
-            yield Problem("sql-argument", text, start_of(other), hint, "UNION")
+            yield argument_problem(other, text, "convert one of them with to_u256(…) or to_i256(…)", "UNION")

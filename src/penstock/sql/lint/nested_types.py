@@ -6,7 +6,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.errors import did_you_mean
-from penstock.sql.parse.query import Problem, start_of
+from penstock.sql.parse.query import Problem, argument_problem, start_of
 from penstock.sql.types.columns import type_text
 from penstock.sql.types.families import KnownTypes, family_of_type
 
@@ -16,7 +16,7 @@ def check_element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> It
     if family not in (None, "nested"):
         text = f"[…] takes an element of an array or a map, and is given {type_text(types.type_of(node.this))}"
         hint = "SUBSTRING(text, 1, 1) takes a character, SPLIT_INDEX(text, ',', 0) a part" if family == "text" else None
-        yield Problem("sql-argument", text, start_of(node), hint or "take the value itself", "[]")
+        yield argument_problem(node, text, hint or "take the value itself", "[]")
     elif in_flink and len(node.expressions) == 1 and (whole := types.type_of(node.this)) is not None:
         key = node.expressions[0]
         is_map = whole.this is exp.DType.MAP and len(whole.expressions) == 2
@@ -33,7 +33,7 @@ def check_element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> It
             named = type_text(whole.expressions[0]) if is_map else "INT"
             text = f"{owner} is {named}, and this is {type_text(types.type_of(key))}"
             hint = f"write CAST(… AS {named})" if is_map or too_wide else "the first element has the number 1"
-            yield Problem("sql-argument", text, start_of(node), hint, "[]")
+            yield argument_problem(node, text, hint, "[]")
 
 
 def _is_wider_than_int(key: exp.Expr, types: KnownTypes) -> bool:
@@ -79,7 +79,7 @@ def check_unnest(node: exp.Unnest, types: KnownTypes) -> Iterator[Problem]:
     if kind.this not in (exp.DType.ARRAY, exp.DType.MAP):
         text = f"UNNEST takes an array or a map, and is given {type_text(kind)}"
         hint = "name a column that is an array or a map; convert a text with SPLIT(text, ',')"
-        yield Problem("sql-argument", text, start_of(given), hint, "UNNEST")
+        yield argument_problem(given, text, hint, "UNNEST")
         return
     alias = node.args.get("alias")
     names = alias.columns if alias is not None else []
@@ -88,7 +88,7 @@ def check_unnest(node: exp.Unnest, types: KnownTypes) -> Iterator[Problem]:
         text = f"UNNEST of {type_text(kind)} makes {count} column{'s' if count != 1 else ''}, and is given {len(names)}"
         text += f" name{'s' if len(names) != 1 else ''}"
         numbered = ", and one more for the number" if node.args.get("offset") else ""
-        yield Problem("sql-argument", text, start_of(given), f"write {_example(kind)}{numbered}", "UNNEST")
+        yield argument_problem(given, text, f"write {_example(kind)}{numbered}", "UNNEST")
 
 
 def _column_count(kind: exp.DataType) -> int | None:

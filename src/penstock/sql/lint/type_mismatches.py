@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from penstock.sql.catalog.function_names import written_name
 from penstock.sql.lint.nested_types import check_element, check_field, check_unnest
-from penstock.sql.parse.query import Problem, offset_of, start_of
+from penstock.sql.parse.query import Problem, argument_problem, offset_of, start_of
 from penstock.sql.types.columns import type_text
 from penstock.sql.types.families import Family, KnownTypes, family_of_type
 from penstock.sql.types.literals import is_boolean, is_date, is_number, is_timestamp
@@ -59,12 +59,12 @@ def _check_arithmetic(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     if found == {"text"} and all(not isinstance(side, exp.Literal) for side in sides):
         text = f"{sign} takes numbers, and is given two texts"
         hint = "|| concatenates texts" if sign == "+" else "write CAST(… AS DOUBLE)"
-        yield Problem("sql-argument", text, start_of(node), hint, sign)
+        yield argument_problem(node, text, hint, sign)
     elif found & {"truth", "bytes", "nested"} or _is_bad_time_math(node, one, other):
         shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in sides)
         timely = found & {"time", "date"}
         hint = "write an interval: INTERVAL '1' HOUR" if timely else "write CAST(… AS DOUBLE)"
-        yield Problem("sql-argument", f"{sign} cannot be used with {shown}", start_of(node), hint, sign)
+        yield argument_problem(node, f"{sign} cannot be used with {shown}", hint, sign)
     else:
         yield from _check_text_number(node, sides, types)
 
@@ -89,7 +89,7 @@ def _check_comparison(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: Kno
         yield from unreadable or _check_text_number(node, [one, other], types)
         return
     shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
-    yield Problem("sql-argument", f"{shown} cannot be compared", start_of(node), _comparison_hint(found), "comparison")
+    yield argument_problem(node, f"{shown} cannot be compared", _comparison_hint(found), "comparison")
 
 
 _READ_AS: Final[Mapping[str, tuple[Callable[[str], bool], str, str]]] = {
@@ -112,7 +112,7 @@ def _unreadable_literals(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: 
             shown = (
                 f"{_describe_node(compared)} is {type_text(types.type_of(compared))}, and {literal.sql()} is not {kind}"
             )
-            yield Problem("sql-argument", shown, start_of(node), hint, literal.name)
+            yield argument_problem(node, shown, hint, literal.name)
 
 
 def _check_cast(node: exp.Cast) -> Iterator[Problem]:
@@ -124,7 +124,7 @@ def _check_cast(node: exp.Cast) -> Iterator[Problem]:
     can_read, kind, _ = wanted
     if not can_read(node.this.name):
         hint = "TRY_CAST gives null for a text that cannot be read"
-        yield Problem("sql-argument", f"{node.this.sql()} is not {kind}", start_of(node), hint, node.this.name)
+        yield argument_problem(node, f"{node.this.sql()} is not {kind}", hint, node.this.name)
 
 
 def _comparison_hint(found: frozenset[Family | None]) -> str:
@@ -152,7 +152,7 @@ def _check_negation(node: exp.Neg, types: KnownTypes) -> Iterator[Problem]:
     family = types.family_of(node.this)
     if family not in (None, "number", "text"):
         text = f"- cannot be used with {type_text(types.type_of(node.this))}"
-        yield Problem("sql-argument", text, start_of(node), "write CAST(… AS DOUBLE)", "-")
+        yield argument_problem(node, text, "write CAST(… AS DOUBLE)", "-")
 
 
 def _check_text_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes) -> Iterator[Problem]:
@@ -165,9 +165,7 @@ def _check_text_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes)
     as_text, as_number = f"write CAST({_describe_node(number).strip('`')} AS STRING)", f"TRY_CAST({name} AS DOUBLE)"
     message = f"{shown} is a text that is read as a number here: rows whose text is not a number fail"
     if isinstance(text, exp.Literal):
-        yield Problem(
-            "sql-argument", f"{shown} is read as a number here, but is not a number", start_of(node), as_text, name
-        )
+        yield argument_problem(node, f"{shown} is read as a number here, but is not a number", as_text, name)
         return
     if isinstance(node, _ARITHMETIC):
         hint = f"write {as_number}, which is null if the text is not a number"
@@ -207,7 +205,7 @@ def _check_condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         if family in (None, "truth") or (family == "text" and isinstance(node, exp.Connector | exp.Not)):
             continue
         text = f"a condition is TRUE or FALSE, and this is {type_text(types.type_of(condition))}"
-        yield Problem("sql-argument", text, start_of(condition), "write a comparison: … > 0, … = 'x'", "condition")
+        yield argument_problem(condition, text, "write a comparison: … > 0, … = 'x'", "condition")
 
 
 def _check_choice(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
@@ -224,7 +222,7 @@ def _check_choice(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         word = "COALESCE" if isinstance(node, exp.Coalesce) else written_name(node)
         shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
         hint = "write CAST(… AS STRING) around one of them" if "text" in found else "give it values of one type"
-        yield Problem("sql-argument", f"{word} cannot be used with {shown}", start_of(node), hint, word)
+        yield argument_problem(node, f"{word} cannot be used with {shown}", hint, word)
         return
 
 

@@ -73,8 +73,7 @@ def window_name_clashes(scope: Scope, inputs: Mapping[str, Columns | None]) -> I
         }
         if taken := [f"`{name}`" for name in WINDOW_COLUMNS if name in read]:
             text = f"a window adds {', '.join(taken)}, and its input already has that column"
-            hint = "give it another name there, with AS"
-            yield Problem("window-invalid", text, start_of(made[0].node), hint)
+            yield Problem("window-invalid", text, start_of(made[0].node), "give it another name there, with AS")
 
 
 def _scope_sources(scope: Scope) -> Iterator[tuple[str, exp.Expr | Scope]]:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from penstock.errors import did_you_mean
 from penstock.sql.catalog.function_names import called_name, is_aggregate, written_name
 from penstock.sql.parse.dialects import PROJECT
-from penstock.sql.parse.query import Problem, Query, offset_of, start_of
+from penstock.sql.parse.query import Problem, Query, argument_problem, offset_of, start_of
 from penstock.sql.types.columns import wrong_digits
 from penstock.sql.types.long_decimals import MOST_DIGITS
 
@@ -40,7 +40,7 @@ def _check_function(node: exp.Expr) -> Iterator[Problem]:
         and any(isinstance(a, exp.Star) for a in _arguments(node))
     ):
         word = written_name(node)
-        yield Problem("sql-argument", f"{word}(*) is of no column", _call_offset(node), f"write {word}(column)", word)
+        yield argument_problem(node, f"{word}(*) is of no column", f"write {word}(column)", word)
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:
@@ -50,16 +50,14 @@ def _arguments(call: exp.Expr) -> list[exp.Expr]:
 def _check_count(count: exp.Expr) -> Iterator[Problem]:
     if count.expressions:
         hint = "write COUNT(*), or COUNT(DISTINCT a, b) for different pairs"
-        yield Problem("sql-argument", "COUNT takes one column", _call_offset(count), hint, "COUNT")
+        yield argument_problem(count, "COUNT takes one column", hint, "COUNT")
 
 
 def _check_listagg(call: exp.Expr) -> Iterator[Problem]:
     separator = call.args.get("separator")
     if separator is not None and separator.find(exp.Column) is not None:
         hint = "write a text: LISTAGG(name, '; ')"
-        yield Problem(
-            "sql-argument", "the separator of LISTAGG is not a constant", start_of(separator), hint, "LISTAGG"
-        )
+        yield argument_problem(separator, "the separator of LISTAGG is not a constant", hint, "LISTAGG")
 
 
 # Units of time
@@ -91,7 +89,7 @@ def _check_rounding(node: exp.Expr) -> Iterator[Problem]:
 def _check_unit(node: exp.Expr, unit: object, known: frozenset[str]) -> Iterator[Problem]:
     if isinstance(unit, exp.Var) and (word := unit.name.upper()) not in known and word.removesuffix("S") not in known:
         hint = did_you_mean(word, sorted(known), otherwise="units")
-        yield Problem("sql-argument", f"`{unit.name}` is not a unit of time", start_of(node), hint, unit.name)
+        yield argument_problem(node, f"`{unit.name}` is not a unit of time", hint, unit.name)
 
 
 # Types and constants
@@ -131,14 +129,14 @@ def _check_time_literal(node: exp.Expr) -> Iterator[Problem]:
         if day is None and re.fullmatch(r"\d{4}(-\d{1,2})?", text.strip()):
             return
         kind = written.partition(" ")[0]
-        yield Problem("sql-argument", f"'{text}' is no {kind}", start_of(node), f"write it like {written}", kind)
+        yield argument_problem(node, f"'{text}' is no {kind}", f"write it like {written}", kind)
 
 
 def _number(node: exp.Expr) -> Iterator[Problem]:
     """Report numbers such as `1e400` that do not fit into DOUBLE: Spark refuses the whole query because of one."""
     text = node.name
     if isinstance(node, exp.Literal) and node.is_number and "e" in text.casefold() and math.isinf(_as_float(text)):
-        yield Problem("sql-argument", f"{_shortened(text)} is beyond every DOUBLE", _call_offset(node), None, text)
+        yield argument_problem(node, f"{_shortened(text)} is beyond every DOUBLE", None, text)
 
 
 def _digits(node: exp.Expr) -> Iterator[Problem]:
@@ -148,7 +146,7 @@ def _digits(node: exp.Expr) -> Iterator[Problem]:
         digits = len(text.replace(".", "").lstrip("0"))
         if digits > _DECIMAL_DIGITS:
             said = f"{_shortened(text)} has {digits} digits, and numbers have at most {_DECIMAL_DIGITS}"
-            yield Problem("sql-argument", said, _call_offset(node), "write it with an exponent, as a DOUBLE", text)
+            yield argument_problem(node, said, "write it with an exponent, as a DOUBLE", text)
 
 
 def _as_float(text: str) -> float:
@@ -186,7 +184,7 @@ def _check_pattern(node: exp.Expr, pattern: exp.Expr) -> Iterator[Problem]:
         if error.msg in _UNBALANCED:
             text = f"'{pattern.name}' is not a regular expression: a bracket is not closed"
             hint = r"close it, or write a backslash before it to mean the bracket itself"
-            yield Problem("sql-argument", text, _call_offset(node), hint, pattern.name)
+            yield argument_problem(node, text, hint, pattern.name)
 
 
 # Statements
@@ -208,11 +206,6 @@ def _check_unnest(node: exp.Expr) -> Iterator[Problem]:
     if offset and (not isinstance(offset, exp.Identifier) or alias is None or not alias.columns):
         hint = "name the columns, the number last: AS u(element, number)"
         yield Problem("sql-argument", "the columns of WITH ORDINALITY have no names", offset_of(node), hint, "UNNEST")
-
-
-def _call_offset(node: exp.Expr) -> int:
-    start = node.meta.get("start")
-    return start if isinstance(start, int) else start_of(node)
 
 
 _RulesByClass: TypeAlias = Mapping[type[exp.Expr], Callable[[exp.Expr], Iterator[Problem]]]

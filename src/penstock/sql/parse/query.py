@@ -247,6 +247,11 @@ def start_of(node: exp.Expr) -> int:
     return min(starts, default=0)
 
 
+def argument_problem(node: exp.Expr, message: str, hint: str | None, subject: str) -> Problem:
+    """Report a wrong argument or operand, at the start of a node."""
+    return Problem("sql-argument", message, start_of(node), hint, subject)
+
+
 def _syntax_problem(text: str, error: ParseError) -> Problem:
     detail = error.errors[0] if error.errors else {}
     line, end_column, word = detail.get("line"), detail.get("col"), detail.get("highlight") or ""

@@ -110,8 +110,7 @@ def late_rows_query(select: exp.Select, relations: Sequence[QueryRelation], time
     if not any(r.flow.keeps_late for r in read):
         return None
     if len(read) > 1 or any(r.flow.static for r in relations) or not read[0].flow.watermarked:
-        way_out = f"late rows cannot be found there; {_DROP}"
-        raise UnsupportedStream("`late: dead_letter` behind a join", time, way_out)
+        raise UnsupportedStream("`late: dead_letter` behind a join", time, f"late rows cannot be found there; {_DROP}")
     if read[0].flow.mixed:
         raise UnsupportedStream(
             "`late: dead_letter` over UNION ALL", time, f"read each input in a model of its own, or {_DROP}"

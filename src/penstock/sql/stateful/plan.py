@@ -127,8 +127,7 @@ def _plan_union(bench: StageBuilder, union: exp.SetOperation) -> Flow:
     if isinstance(union, exp.Intersect):
         raise UnsupportedStream("INTERSECT", offset_of(union.right), "use an inner join")
     if isinstance(union, exp.Union) and union.args.get("distinct"):
-        way_out = "write SELECT DISTINCT … FROM (… UNION ALL …)"
-        raise UnsupportedStream("UNION", offset_of(union.right), way_out)
+        raise UnsupportedStream("UNION", offset_of(union.right), "write SELECT DISTINCT … FROM (… UNION ALL …)")
     one, other = sides
     return Flow(
         columns=one.columns,
