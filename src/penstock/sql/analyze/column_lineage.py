@@ -98,7 +98,7 @@ class _Tracer:
     """Trace columns and cache the outputs of each scope, so that a CTE that is read twice is traced once."""
 
     def __init__(self, known: KnownColumns) -> None:
-        self._find_named_type = known
+        self._known = known
         self._seen: dict[int, dict[str, _Derivations]] = {}
 
     def outputs(self, scope: Scope) -> dict[str, _Derivations]:
@@ -160,7 +160,7 @@ class _Tracer:
     def _source_columns(self, source: exp.Expr | Scope) -> list[tuple[str, str]]:
         """Return every column of a source; `*` represents columns that are not known."""
         if isinstance(source, exp.Table):
-            known = self._find_named_type.get(source.name)
+            known = self._known.get(source.name)
             return [(source.name, name) for name in sorted(known)] if known else [(source.name, "*")]
         return [key for ways in self.outputs(source).values() for key in ways] if isinstance(source, Scope) else []
 
@@ -181,7 +181,7 @@ class _Tracer:
 
     def _can_have(self, source: exp.Expr | Scope, name: str) -> bool:
         if isinstance(source, exp.Table):
-            known = self._find_named_type.get(source.name)
+            known = self._known.get(source.name)
             return known is None or name in known
         return isinstance(source, Scope) and (name in self.outputs(source) or source.expression.is_star)
 

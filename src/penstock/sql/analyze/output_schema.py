@@ -58,8 +58,8 @@ class OutputAnalysis:
     translation depends on.
     """
 
-    columns: Columns | None
-    origins: Mapping[str, Origins]
+    columns: Columns | None = None
+    origins: Mapping[str, Origins] = field(default_factory=dict)
     times: tuple[InputColumn | None, ...] = ()
     window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
@@ -68,9 +68,6 @@ class OutputAnalysis:
     operands: Mapping[str, str] = field(default_factory=dict)
     uses: tuple[ColumnUse, ...] = ()
     """The input columns that filter, join or group rows."""
-
-
-NOTHING_KNOWN = OutputAnalysis(None, {})
 
 
 def analyze_outputs(
@@ -85,7 +82,7 @@ def analyze_outputs(
     `windowed=False` skips the search for windows, if the query is known to have none.
     """
     if problems := _untyped_problems(query, inputs):
-        return OutputAnalysis(None, {}, problems=problems)
+        return OutputAnalysis(problems=problems)
     taken = query.take_tree()
     mark_operands(taken)
     written = name_projections(taken)
@@ -94,18 +91,18 @@ def analyze_outputs(
     schema = _schema(inputs, query.dialect)
     tree = qualify_tree(written, schema, query.dialect)
     if tree is None or not (scopes := traverse_scope(tree)):
-        return NOTHING_KNOWN
+        return OutputAnalysis()
     names = {
         n: None if columns is None else frozenset(c.name.casefold() for c in columns) for n, columns in inputs.items()
     }
     followed = index_windows(tree) if windowed else WindowIndex()
     times = tuple(_window_origin(made, followed, names) for made in followed.roots())
     if _has_open_outputs(tree):
-        return OutputAnalysis(None, {}, times)
+        return OutputAnalysis(times=times)
     if problems := tuple(_unusable_outputs(tree, written_names)):
-        return OutputAnalysis(None, {}, times, problems=problems)
+        return OutputAnalysis(times=times, problems=problems)
     if len(tree.named_selects) != len(_aligned_outputs(tree)):
-        return OutputAnalysis(None, {}, times)
+        return OutputAnalysis(times=times)
     traced, used = trace_origins(scopes[-1], names), column_uses(scopes, names)
     insert_type_casts(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
@@ -154,8 +151,9 @@ def _schema(inputs: Mapping[str, Columns | None], dialect: Dialect) -> MappingSc
 
 
 def _has_open_outputs(tree: exp.Query) -> bool:
-    """Whether the number of outputs is not known."""
-    return tree.is_star or tree.find(exp.Pivot) is not None or any(map(_is_struct_star, tree.selects))
+    """Whether the number of outputs is not known: a star is left, over a table or over the fields of a struct."""
+    fields = [e for e in (projection.unalias() for projection in tree.selects) if isinstance(e, exp.Column | exp.Dot)]
+    return tree.is_star or tree.find(exp.Pivot) is not None or any(e.find(exp.Star) is not None for e in fields)
 
 
 def _output_types(
@@ -169,12 +167,6 @@ def _output_types(
             yield name, given.get(unchanged[name])
         else:
             yield name, None if makes_rows else _shared_type(same)
-
-
-def _is_struct_star(projection: exp.Expr) -> bool:
-    """Whether an output is a star over all fields of a struct."""
-    expression = projection.unalias()
-    return isinstance(expression, exp.Column | exp.Dot) and expression.find(exp.Star) is not None
 
 
 def _window_origin(made: SelectWindow, followed: WindowIndex, known: KnownColumns) -> InputColumn | None:

@@ -13,26 +13,12 @@ from penstock.sql.rewrite.distinct import can_expand_distinct, distinct_aggregat
 from penstock.sql.types.inference_overrides import MODEL_CALLS
 
 _NEVER: Final = "a stream cannot know which rows will never arrive; filter in a consumer"
-_TELLING: Final = (
-    exp.Group,
-    exp.Pivot,
-    exp.Join,
-    exp.Distinct,
-    exp.Window,
-    exp.Order,
-    exp.Limit,
-    exp.Fetch,
-    exp.Offset,
-    exp.SetOperation,
-    exp.In,
-    exp.Exists,
-    exp.MatchRecognize,
-    exp.AggFunc,
-    exp.Anonymous,
-    exp.Table,
-    exp.Having,
+_CLASSES: Final = (
+    exp.Group, exp.Pivot, exp.Join, exp.Distinct, exp.Window, exp.Order, exp.Limit, exp.Fetch, exp.Offset,
+    exp.SetOperation, exp.In, exp.Exists, exp.MatchRecognize, exp.AggFunc, exp.Anonymous, exp.Table, exp.Having,
     exp.Query,
-)
+)  # fmt: skip
+"""The classes of all nodes that can be a construct."""
 _HOLDS_QUERIES: Final = (exp.From, exp.Join, exp.Lateral, exp.Query, exp.CTE, exp.Exists)
 
 
@@ -60,8 +46,9 @@ def stateful_constructs(
     a join with one keeps no state, because Spark reads it as a whole in every batch.
     """
     found = _constructs(query.tree, index_windows(query.tree) if followed is None else followed, frozenset(lookups))
-    spoken = ((c, bool(c.way_out or c.word)) for c in found)
-    placed = (replace(c, offset=keyword_offset(query, c.name, c.offset, c.word)) if told else c for c, told in spoken)
+    placed = (
+        replace(c, offset=keyword_offset(query, c.name, c.offset, c.word)) if c.way_out or c.word else c for c in found
+    )
     return tuple(sorted(placed, key=lambda c: c.offset))
 
 
@@ -76,14 +63,9 @@ def keyword_offset(query: Query, name: str, offset: int, word: str = "") -> int:
 
 def over_offset(window: exp.Window) -> int:
     """Return the offset of the text after OVER, for `keyword_offset`: OVER is the last such word before it."""
-    behind = [i for i in window.find_all(exp.Identifier) if "start" in i.meta and not _is_within(i, window.this)]
+    function = {id(node) for node in window.this.walk()}
+    behind = [i for i in window.find_all(exp.Identifier) if "start" in i.meta and id(i) not in function]
     return min((i.meta["start"] for i in behind), default=offset_of(window))
-
-
-def _is_within(node: exp.Expr | None, ancestor: exp.Expr) -> bool:
-    while node is not None and node is not ancestor:
-        node = node.parent
-    return node is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +96,7 @@ def unsupported_problems(constructs: Iterable[Construct], *, never: bool) -> tup
 
 
 def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) -> Iterator[Construct]:
-    for node in tree.find_all(*_TELLING):
+    for node in tree.find_all(*_CLASSES):
         match node:
             case exp.Query() if _is_value(node):
                 yield Construct("a SELECT as a value", offset_of(node), "use an inner join", "SELECT")
@@ -136,9 +118,8 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
                 way_out = "a stream has no end, so it cannot be sorted; remove it"
                 yield Construct("ORDER BY", offset_of(node), way_out, never=True)
             case exp.Limit() | exp.Fetch():
-                yield Construct(
-                    "LIMIT", offset_of(node), "a stream has no end, so it cannot be cut; remove it", never=True
-                )
+                way_out = "a stream has no end, so it cannot be cut; remove it"
+                yield Construct("LIMIT", offset_of(node), way_out, never=True)
             case exp.Offset():
                 yield Construct("OFFSET", offset_of(node), "a stream has no first rows to skip", never=True)
             case exp.Union() if node.args.get("distinct"):
@@ -147,13 +128,10 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
                 yield Construct("INTERSECT", offset_of(node))
             case exp.Except():
                 yield Construct("EXCEPT", offset_of(node), _NEVER, never=True)
-            case exp.In() if node.args.get("query"):
+            case exp.In() | exp.Exists() if isinstance(node, exp.Exists) or node.args.get("query"):
+                name = "EXISTS (SELECT …)" if isinstance(node, exp.Exists) else "IN (SELECT …)"
                 never = isinstance(node.parent, exp.Not)
-                yield Construct("IN (SELECT …)", offset_of(node), _NEVER if never else "use an inner join", never=never)
-            case exp.Exists():
-                never = isinstance(node.parent, exp.Not)
-                way_out = _NEVER if never else "use an inner join"
-                yield Construct("EXISTS (SELECT …)", offset_of(node), way_out, never=never)
+                yield Construct(name, offset_of(node), _NEVER if never else "use an inner join", never=never)
             case exp.MatchRecognize():
                 way_out = "match in a window: SESSION with FILTER aggregates, or LAG over the event time"
                 yield Construct("MATCH_RECOGNIZE", offset_of(node), way_out, never=True)

@@ -103,15 +103,12 @@ def drop_unused_outputs(sql: str, names: ColumnNames) -> str:
     if names is None or not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
         return sql
     mentioned = Counter(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
-    kept = [e for e in tree.expressions if _name(e) in names or mentioned[_name(e)] > 1 or not _is_plain(e)]
+    named = [(e, e.alias_or_name.lower()) for e in tree.expressions]
+    kept = [e for e, name in named if name in names or mentioned[name] > 1 or not _is_plain(e)]
     if not kept or len(kept) == len(tree.expressions):
         return sql
     tree.set("expressions", kept)
     return tree.sql(SPARK)
-
-
-def _name(output: exp.Expr) -> str:
-    return output.alias_or_name.lower()
 
 
 def _is_plain(output: exp.Expr) -> bool:

@@ -25,9 +25,9 @@ from penstock.sql.types.literals import decimal_literal, int_literal
 from penstock.sql.types.long_decimals import common_kind, decimal_sizes, result_kind
 
 ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
-WORDS: Final[Mapping[type[exp.Expr], str]] = dict(
-    zip(ARITHMETIC, ("add", "sub", "mul", "div", "div", "mod"), strict=True)
-)
+WORDS: Final[Mapping[type[exp.Expr], str]] = {
+    exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div", exp.IntDiv: "div", exp.Mod: "mod"
+}  # fmt: skip
 COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 CHOICES: Final = (exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif)
 ENDS: Final = (exp.Max, exp.Min)
@@ -96,8 +96,9 @@ def _check_node(node: exp.Expr) -> Iterator[Problem]:
             node.type = node.this.type or node.type
         case _ if isinstance(node, ARITHMETIC):
             yield from _check_operands(node, [node.this, node.expression], gives=True)
-            if is_decimal(int256_type(node.type)):
-                yield from _check_quotient(node)
+            if isinstance(node, exp.IntDiv) and is_decimal(int256_type(node.type)):
+                hint = "use `/`, and CAST(… AS BIGINT) for the integer part"
+                yield argument_problem(node, "DIV does not take DECIMAL of more than 38 digits", hint, "DIV")
         case _ if isinstance(node, COMPARISONS):
             yield from _check_operands(node, [node.this, node.expression])
         case exp.Between():
@@ -144,12 +145,6 @@ def branches(node: exp.Expr) -> list[exp.Expr]:
 def _set_type(node: exp.Expr, kind: Int256Type | None) -> None:
     if kind is not None:
         node.type = exp.DataType.build(kind, dialect="clickhouse" if kind in FIELDS else "spark")
-
-
-def _check_quotient(node: exp.Expr) -> Iterator[Problem]:
-    if isinstance(node, exp.IntDiv):
-        hint = "use `/`, and CAST(… AS BIGINT) for the integer part"
-        yield argument_problem(node, "DIV does not take DECIMAL of more than 38 digits", hint, "DIV")
 
 
 def _result_kind(node: exp.Expr, operands: Sequence[exp.Expr]) -> Int256Type:
@@ -239,8 +234,6 @@ def _check_cast(node: exp.Cast) -> Iterator[Problem]:
     if kind is not None and node.to.this not in _CAST_TO:
         text = f"{kind} cannot be cast to {type_text(node.to)}"
         yield argument_problem(node, text, "write CAST(… AS STRING) around it", "CAST")
-    elif kind is not None and is_decimal(wanted):
-        pass
     elif wanted is not None and kind is None and (found := _misfit(node.this, wanted, texts=True)) is not None:
         yield argument_problem(node, found[0], found[1], "CAST")
     _set_type(node, wanted)

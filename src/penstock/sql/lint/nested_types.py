@@ -22,12 +22,8 @@ def check_element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> It
         is_map = whole.this is exp.DType.MAP and len(whole.expressions) == 2
         wanted = family_of_type(whole.expressions[0]) if is_map else "number" if whole.this is exp.DType.ARRAY else None
         found = types.family_of(key)
-        too_wide = (
-            wanted == "number"
-            and not is_map
-            and isinstance(key, exp.Column | exp.Cast)
-            and _is_wider_than_int(key, types)
-        )
+        is_index = wanted == "number" and not is_map and isinstance(key, exp.Column | exp.Cast)
+        too_wide = is_index and type_text(types.type_of(key)) not in _INDEX_TYPES
         if found is not None and wanted is not None and (found != wanted or too_wide):
             owner = "a key of this map" if is_map else "the number of an element"
             named = type_text(whole.expressions[0]) if is_map else "INT"
@@ -36,9 +32,8 @@ def check_element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> It
             yield argument_problem(node, text, hint, "[]")
 
 
-def _is_wider_than_int(key: exp.Expr, types: KnownTypes) -> bool:
-    """Whether a key has a type that Spark does not accept as the index of an element."""
-    return type_text(types.type_of(key)) not in (None, "TINYINT", "SMALLINT", "INT")
+_INDEX_TYPES: Final = (None, "TINYINT", "SMALLINT", "INT")
+"""The types that Spark accepts as the index of an element, and an unknown type."""
 
 
 def check_field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:

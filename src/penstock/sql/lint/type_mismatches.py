@@ -61,10 +61,8 @@ def _check_arithmetic(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         hint = "|| concatenates texts" if sign == "+" else "write CAST(… AS DOUBLE)"
         yield argument_problem(node, text, hint, sign)
     elif found & {"truth", "bytes", "nested"} or _is_bad_time_math(node, one, other):
-        shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in sides)
-        timely = found & {"time", "date"}
-        hint = "write an interval: INTERVAL '1' HOUR" if timely else "write CAST(… AS DOUBLE)"
-        yield argument_problem(node, f"{sign} cannot be used with {shown}", hint, sign)
+        hint = "write an interval: INTERVAL '1' HOUR" if found & {"time", "date"} else "write CAST(… AS DOUBLE)"
+        yield argument_problem(node, f"{sign} cannot be used with {_describe_types(types, *sides)}", hint, sign)
     else:
         yield from _check_text_number(node, sides, types)
 
@@ -88,8 +86,10 @@ def _check_comparison(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: Kno
         unreadable = list(_unreadable_literals(node, one, other, types))
         yield from unreadable or _check_text_number(node, [one, other], types)
         return
-    shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
-    yield argument_problem(node, f"{shown} cannot be compared", _comparison_hint(found), "comparison")
+    hint = "write CAST(… AS …) around one of them"
+    if found & {"time", "date"}:
+        hint = "write a time: TIMESTAMP '2026-01-01 00:00:00'; TO_TIMESTAMP_LTZ(…, 3) converts milliseconds"
+    yield argument_problem(node, f"{_describe_types(types, one, other)} cannot be compared", hint, "comparison")
 
 
 _READ_AS: Final[Mapping[str, tuple[Callable[[str], bool], str, str]]] = {
@@ -102,17 +102,15 @@ _READ_AS: Final[Mapping[str, tuple[Callable[[str], bool], str, str]]] = {
 
 def _unreadable_literals(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     """Report string literals that cannot be converted to the type of the other side: Spark would fail on them."""
-    for text, compared in ((one, other), (other, one)):
+    for side, compared in ((one, other), (other, one)):
         wanted = _READ_AS.get(types.family_of(compared) or "")
-        literal = text.this if isinstance(text, exp.Cast) and text.is_type(*exp.DataType.TEXT_TYPES) else text
+        literal = side.this if isinstance(side, exp.Cast) and side.is_type(*exp.DataType.TEXT_TYPES) else side
         if wanted is None or not isinstance(literal, exp.Literal) or not literal.is_string:
             continue
         can_read, kind, hint = wanted
         if not can_read(literal.name):
-            shown = (
-                f"{_describe_node(compared)} is {type_text(types.type_of(compared))}, and {literal.sql()} is not {kind}"
-            )
-            yield argument_problem(node, shown, hint, literal.name)
+            text = f"{_describe_node(compared)} is {type_text(types.type_of(compared))}"
+            yield argument_problem(node, f"{text}, and {literal.sql()} is not {kind}", hint, literal.name)
 
 
 def _check_cast(node: exp.Cast) -> Iterator[Problem]:
@@ -125,12 +123,6 @@ def _check_cast(node: exp.Cast) -> Iterator[Problem]:
     if not can_read(node.this.name):
         hint = "TRY_CAST gives null for a text that cannot be read"
         yield argument_problem(node, f"{node.this.sql()} is not {kind}", hint, node.this.name)
-
-
-def _comparison_hint(found: frozenset[Family | None]) -> str:
-    if found & {"time", "date"}:
-        return "write a time: TIMESTAMP '2026-01-01 00:00:00'; TO_TIMESTAMP_LTZ(…, 3) converts milliseconds"
-    return "write CAST(… AS …) around one of them"
 
 
 def _check_value_list(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
@@ -163,15 +155,18 @@ def _check_text_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes)
         return
     shown, name = _describe_node(text), _describe_node(text).strip("`")
     as_text, as_number = f"write CAST({_describe_node(number).strip('`')} AS STRING)", f"TRY_CAST({name} AS DOUBLE)"
-    message = f"{shown} is a text that is read as a number here: rows whose text is not a number fail"
     if isinstance(text, exp.Literal):
         yield argument_problem(node, f"{shown} is read as a number here, but is not a number", as_text, name)
         return
+    hint = f"{as_text}, or {as_number}"
     if isinstance(node, _ARITHMETIC):
         hint = f"write {as_number}, which is null if the text is not a number"
-    else:
-        hint = f"{as_text}, or {as_number}"
+    message = f"{shown} is a text that is read as a number here: rows whose text is not a number fail"
     yield Problem(AS_NUMBER, message, start_of(node), hint, name)
+
+
+def _describe_types(types: KnownTypes, *sides: exp.Expr) -> str:
+    return " and ".join(type_text(types.type_of(side)) or "a value" for side in sides)
 
 
 def _describe_node(node: exp.Expr) -> str:
@@ -188,10 +183,9 @@ def _describe_node(node: exp.Expr) -> str:
 
 def _check_condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     """Report conditions that are not boolean."""
-    conditions: list[exp.Expr]
     match node:
         case exp.Join():
-            conditions = [node.args["on"]] if node.args.get("on") is not None else []
+            conditions = [node.args.get("on")]
         case exp.If() if isinstance(node.parent, exp.Case) and node.parent.this is not None:
             conditions = []
         case exp.And() | exp.Or():
@@ -200,7 +194,7 @@ def _check_condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
             conditions = [node.this]
         case _:
             conditions = []
-    for condition in conditions:
+    for condition in filter(None, conditions):
         family = types.family_of(condition)
         if family in (None, "truth") or (family == "text" and isinstance(node, exp.Connector | exp.Not)):
             continue
@@ -220,9 +214,8 @@ def _check_choice(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
             yield from _check_text_number(node, [one, other], types)
             continue
         word = "COALESCE" if isinstance(node, exp.Coalesce) else written_name(node)
-        shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
         hint = "write CAST(… AS STRING) around one of them" if "text" in found else "give it values of one type"
-        yield argument_problem(node, f"{word} cannot be used with {shown}", hint, word)
+        yield argument_problem(node, f"{word} cannot be used with {_describe_types(types, one, other)}", hint, word)
         return
 
 
@@ -240,9 +233,8 @@ def _check_union(union: exp.SetOperation, types: KnownTypes) -> Iterator[Problem
         shown = [type_text(types.type_of(side.unalias())) for side in (one, other)]
         name = one.alias_or_name
         if found == {"number", "text"}:
-            message = (
-                f"`{name}` is {shown[0]} on one side and {shown[1]} on the other: rows whose text is not a number fail"
-            )
+            message = f"`{name}` is {shown[0]} on one side and {shown[1]} on the other"
+            message += ": rows whose text is not a number fail"
             yield Problem(AS_NUMBER, message, place, "write CAST(… AS STRING) around the number", name)
         else:
             message = f"`{name}` is {shown[0]} on one side of the UNION and {shown[1]} on the other"

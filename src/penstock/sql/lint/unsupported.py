@@ -5,6 +5,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
+from functools import partial
 from typing import Final, TypeAlias
 
 from sqlglot import exp
@@ -14,9 +15,7 @@ from penstock.sql.catalog.function_names import called_name, is_aggregate, writt
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, argument_problem, offset_of, start_of
 from penstock.sql.types.columns import wrong_digits
-from penstock.sql.types.long_decimals import MOST_DIGITS
-
-_DECIMAL_DIGITS: Final = 38
+from penstock.sql.types.long_decimals import MOST_DIGITS, SPARK_DIGITS
 
 
 def find_unsupported(query: Query) -> Iterator[Problem]:
@@ -34,11 +33,8 @@ def _check_function(node: exp.Expr) -> Iterator[Problem]:
     name = called_name(node).upper()
     if name in _PATTERNS and len(given := _arguments(node)) > 1:
         yield from _check_pattern(node, given[1])
-    if (
-        is_aggregate(node)
-        and not isinstance(node, exp.Count)
-        and any(isinstance(a, exp.Star) for a in _arguments(node))
-    ):
+    takes_column = is_aggregate(node) and not isinstance(node, exp.Count)
+    if takes_column and any(isinstance(argument, exp.Star) for argument in _arguments(node)):
         word = written_name(node)
         yield argument_problem(node, f"{word}(*) is of no column", f"write {word}(column)", word)
 
@@ -74,19 +70,8 @@ _PARTS: Final = (_LENGTHS - {"MICROSECOND"}) | {
 """The fields that can be extracted from a time."""
 
 
-def _check_time_unit(node: exp.Expr) -> Iterator[Problem]:
-    yield from _check_unit(node, node.args.get("unit"), _LENGTHS)
-
-
-def _check_extract(node: exp.Expr) -> Iterator[Problem]:
-    yield from _check_unit(node, node.this, _PARTS)
-
-
-def _check_rounding(node: exp.Expr) -> Iterator[Problem]:
-    yield from _check_unit(node, node.args.get("to"), _LENGTHS)
-
-
-def _check_unit(node: exp.Expr, unit: object, known: frozenset[str]) -> Iterator[Problem]:
+def _check_unit(node: exp.Expr, argument: str, known: frozenset[str]) -> Iterator[Problem]:
+    unit = node.args.get(argument)
     if isinstance(unit, exp.Var) and (word := unit.name.upper()) not in known and word.removesuffix("S") not in known:
         hint = did_you_mean(word, sorted(known), otherwise="units")
         yield argument_problem(node, f"`{unit.name}` is not a unit of time", hint, unit.name)
@@ -132,20 +117,21 @@ def _check_time_literal(node: exp.Expr) -> Iterator[Problem]:
         yield argument_problem(node, f"'{text}' is no {kind}", f"write it like {written}", kind)
 
 
-def _number(node: exp.Expr) -> Iterator[Problem]:
+def _check_number(node: exp.Expr) -> Iterator[Problem]:
     """Report numbers such as `1e400` that do not fit into DOUBLE: Spark refuses the whole query because of one."""
     text = node.name
     if isinstance(node, exp.Literal) and node.is_number and "e" in text.casefold() and math.isinf(_as_float(text)):
         yield argument_problem(node, f"{_shortened(text)} is beyond every DOUBLE", None, text)
 
 
-def _digits(node: exp.Expr) -> Iterator[Problem]:
-    yield from _number(node)
+def _check_digits(node: exp.Expr) -> Iterator[Problem]:
+    yield from _check_number(node)
+    """Report numbers with more digits than a decimal of Spark has, too."""
     text = node.name
     if isinstance(node, exp.Literal) and node.is_number and "e" not in text.casefold():
         digits = len(text.replace(".", "").lstrip("0"))
-        if digits > _DECIMAL_DIGITS:
-            said = f"{_shortened(text)} has {digits} digits, and numbers have at most {_DECIMAL_DIGITS}"
+        if digits > SPARK_DIGITS:
+            said = f"{_shortened(text)} has {digits} digits, and numbers have at most {SPARK_DIGITS}"
             yield argument_problem(node, said, "write it with an exponent, as a DOUBLE", text)
 
 
@@ -157,7 +143,7 @@ def _as_float(text: str) -> float:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _DECIMAL_DIGITS else f"{text[:20]}…"
+    return text if len(text) <= SPARK_DIGITS else f"{text[:20]}…"
 
 
 _PATTERNS: Final = frozenset(
@@ -167,10 +153,6 @@ _PATTERNS: Final = frozenset(
     }
 )  # fmt: skip
 _UNBALANCED: Final = ("unterminated character set", "missing ), unterminated subpattern", "unbalanced parenthesis")
-
-
-def _check_regexp(node: exp.Expr) -> Iterator[Problem]:
-    yield from _check_pattern(node, node.expression)
 
 
 def _check_pattern(node: exp.Expr, pattern: exp.Expr) -> Iterator[Problem]:
@@ -215,16 +197,16 @@ _RULES: Final[_RulesByClass] = {
     exp.GroupConcat: _check_listagg,
     exp.DataType: _check_decimal,
     exp.Cast: _check_time_literal,
-    exp.Literal: _number,
-    exp.RegexpLike: _check_regexp,
+    exp.Literal: _check_number,
+    exp.RegexpLike: lambda node: _check_pattern(node, node.expression),
     exp.With: _check_ctes,
 }
 _FLINK_RULES: Final[_RulesByClass] = {
-    exp.TimestampDiff: _check_time_unit,
-    exp.TimestampAdd: _check_time_unit,
-    exp.Extract: _check_extract,
-    exp.Floor: _check_rounding,
-    exp.Ceil: _check_rounding,
+    exp.TimestampDiff: partial(_check_unit, argument="unit", known=_LENGTHS),
+    exp.TimestampAdd: partial(_check_unit, argument="unit", known=_LENGTHS),
+    exp.Extract: partial(_check_unit, argument="this", known=_PARTS),
+    exp.Floor: partial(_check_unit, argument="to", known=_LENGTHS),
+    exp.Ceil: partial(_check_unit, argument="to", known=_LENGTHS),
     exp.Unnest: _check_unnest,
-    exp.Literal: _digits,
+    exp.Literal: _check_digits,
 }

@@ -22,10 +22,8 @@ def find_pipeline_misuses(query: Query) -> Iterator[Problem]:
     for node in query.tree.find_all(exp.With, exp.Star, exp.Cast, exp.Extract, exp.SimilarTo, exp.Anonymous):
         match node:
             case exp.With() if node.args.get("recursive"):
-                hint, place = (
-                    "a transform can only project, filter and unite rows",
-                    keyword_offset(query, "WITH RECURSIVE", 0),
-                )
+                hint = "a transform can only project, filter and unite rows"
+                place = keyword_offset(query, "WITH RECURSIVE", 0)
                 yield Problem("sql-unsupported", "unsupported plan: WITH RECURSIVE", place, hint, "WITH RECURSIVE")
             case exp.Star():
                 yield from _check_star(node)
@@ -53,7 +51,7 @@ def _check_star(star: exp.Star) -> Iterator[Problem]:
             yield Problem("sql-unsupported", text, start_of(star), hint, clause.upper())
 
 
-_WAYS: Final = {
+_INSTEAD: Final = {
     exp.DType.UBIGINT: "write DECIMAL(20, 0)",
     exp.DType.UINT: "write BIGINT",
     exp.DType.USMALLINT: "write INT",
@@ -70,7 +68,7 @@ def _check_cast(cast: exp.Cast) -> Iterator[Problem]:
         written = kind.this is exp.DType.INTERVAL and isinstance(cast.this, exp.Literal)
         if kind.this not in SPARK_HAS and not written and int256_type(kind) is None:
             text = f"Spark has no type {kind.sql(PIPELINE)}"
-            yield argument_problem(cast, text, _WAYS.get(kind.this, "write STRING"), "CAST")
+            yield argument_problem(cast, text, _INSTEAD.get(kind.this, "write STRING"), "CAST")
             return
 
 
