@@ -151,7 +151,7 @@ def _schema(inputs: Mapping[str, Columns | None], dialect: Dialect) -> MappingSc
 
 
 def _has_open_outputs(tree: exp.Query) -> bool:
-    """Whether the number of outputs is not known: a star is left, over a table or over the fields of a struct."""
+    """Whether the number of outputs is not known: they have PIVOT, or a star over a table or the fields of a struct."""
     fields = [e for e in (projection.unalias() for projection in tree.selects) if isinstance(e, exp.Column | exp.Dot)]
     return tree.is_star or tree.find(exp.Pivot) is not None or any(e.find(exp.Star) is not None for e in fields)
 

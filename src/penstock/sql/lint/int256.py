@@ -10,6 +10,7 @@ from penstock.sql.analyze.having_columns import output_aliases
 from penstock.sql.catalog.function_names import written_name
 from penstock.sql.parse.query import Problem, argument_problem
 from penstock.sql.types.columns import Columns, type_text
+from penstock.sql.types.flink_inference import WHOLE
 from penstock.sql.types.int256 import (
     FIELDS,
     GIVES,
@@ -39,11 +40,10 @@ _CARRIERS: Final = (
 """Nodes that accept a 256-bit number unchanged. A branch of CASE is checked with its CASE."""
 _CAST_TO: Final = frozenset(
     {
-        *exp.DataType.TEXT_TYPES, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT,
-        exp.DType.DECIMAL, exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.UINT256, exp.DType.INT256,
+        *exp.DataType.TEXT_TYPES, *WHOLE, exp.DType.DECIMAL, exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.UINT256,
+        exp.DType.INT256,
     }
 )  # fmt: skip
-_WHOLE: Final = frozenset({exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT})
 _OPEN: Final = frozenset({exp.DType.UNKNOWN, exp.DType.NULL})
 _ONE_KIND: Final = "convert one of them with to_i256(…) or to_u256(…)"
 _MAKER: Final[Mapping[Int256Type, str]] = {"UINT256": "to_u256(…)", "INT256": "to_i256(…)"}
@@ -172,9 +172,7 @@ def _digit_sizes(operand: exp.Expr) -> tuple[int, int]:
 
 _INT256_DIGITS: Final = (78, 0)
 _UNKNOWN: Final = (38, 18)
-_DIGITS_OF: Final[Mapping[exp.DType, tuple[int, int]]] = {
-    exp.DType.TINYINT: (3, 0), exp.DType.SMALLINT: (5, 0), exp.DType.INT: (10, 0), exp.DType.BIGINT: (19, 0),
-}  # fmt: skip
+_DIGITS_OF: Final = dict(zip(WHOLE, ((3, 0), (5, 0), (10, 0), (19, 0)), strict=True))
 
 
 def _check_operands(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool = False) -> Iterator[Problem]:
@@ -204,7 +202,7 @@ def _misfit(operand: exp.Expr, kind: Int256Type, *, texts: bool = False) -> tupl
     if value is not None:
         return None if LIMITS[kind][0] <= value <= LIMITS[kind][1] else _range_error(value, kind)
     found = operand.type
-    if found is None or found.this in _OPEN or found.this in _WHOLE or isinstance(operand, exp.Null):
+    if found is None or found.this in _OPEN or found.this in WHOLE or isinstance(operand, exp.Null):
         return None
     shown = type_text(found) or "a value"
     if found.this is exp.DType.DECIMAL:

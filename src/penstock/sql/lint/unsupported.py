@@ -15,6 +15,7 @@ from penstock.sql.catalog.function_names import called_name, is_aggregate, writt
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, argument_problem, offset_of, start_of
 from penstock.sql.types.columns import wrong_digits
+from penstock.sql.types.flink_inference import TIMESTAMPS
 from penstock.sql.types.long_decimals import MOST_DIGITS, SPARK_DIGITS
 
 
@@ -88,10 +89,7 @@ def _check_decimal(node: exp.Expr) -> Iterator[Problem]:
 
 _READERS: Final[Mapping[exp.DType, tuple[Callable[[str], object], str]]] = {
     exp.DType.DATE: (date.fromisoformat, "DATE '2026-01-31'"),
-    **dict.fromkeys(
-        (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ),
-        (datetime.fromisoformat, "TIMESTAMP '2026-01-31 12:00:00'"),
-    ),
+    **dict.fromkeys(TIMESTAMPS, (datetime.fromisoformat, "TIMESTAMP '2026-01-31 12:00:00'")),
 }
 _WORDS: Final = frozenset({"epoch", "now", "today", "tomorrow", "yesterday"})
 _DAY: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](.*))?")

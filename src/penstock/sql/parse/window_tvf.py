@@ -6,11 +6,13 @@ The parser cannot parse them, so the tokens are rewritten before parsing; each t
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import did_you_mean
+from penstock.sql.parse.flink_tokenizer import derive_token
 
 SPANS: Final[Mapping[str, tuple[str, ...]]] = {
     "TUMBLE": ("SIZE", "OFFSET"),
@@ -77,11 +79,8 @@ _BEFORE_TABLES: Final = frozenset({TokenType.FROM, TokenType.JOIN, TokenType.COM
 
 def _is_window_table(tokens: Sequence[Token], at: int, *, wrapped: bool) -> bool:
     """Whether a window function is called over a table, and not over a column."""
-    if (
-        at + 2 >= len(tokens)
-        or tokens[at].text.upper() not in SPANS
-        or not _is_token(tokens, at + 1, TokenType.L_PAREN)
-    ):
+    is_call = at + 2 < len(tokens) and _is_token(tokens, at + 1, TokenType.L_PAREN)
+    if not is_call or tokens[at].text.upper() not in SPANS:
         return False
     named = _is_token(tokens, at + 3, TokenType.FARROW)
     queried = _is_token(tokens, at + 2, TokenType.L_PAREN) and _is_token(tokens, at + 3, TokenType.SELECT)
@@ -94,9 +93,7 @@ def _window_subquery(name: Token, inside: Sequence[Token]) -> list[Token]:
     table, keys = _parse_table(given["DATA"])
     arguments = [_descriptor_column(given["TIMECOL"]), *(given[span] for span in SPANS[kind] if span in given), *keys]
 
-    def word(kind: TokenType, text: str) -> Token:
-        return Token(kind, text, name.line, name.col, name.start, name.end)
-
+    word = partial(derive_token, name)
     comma = word(TokenType.COMMA, ",")
     found = [word(TokenType.L_PAREN, "("), word(TokenType.SELECT, "SELECT"), word(TokenType.STAR, "*")]
     for column, part in WINDOW_COLUMNS.items():
@@ -147,10 +144,8 @@ def _parse_table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[
         data = data[1:]
     elif data[0].token_type != TokenType.L_PAREN:
         raise BadWindowTableError("a window is over a table", start, hint)
-    keywords = (
-        at for at, t in enumerate(data) if t.token_type == TokenType.PARTITION_BY and not _bracket_depth(data, at)
-    )
-    parted = next(keywords, None)
+    keywords = (at for at, token in enumerate(data) if token.token_type == TokenType.PARTITION_BY)
+    parted = next((at for at in keywords if not _bracket_depth(data, at)), None)
     table, keys = (data, data[:0]) if parted is None else (data[:parted], data[parted + 1 :])
     if not table:
         raise BadWindowTableError("a window is over a table", start, hint)
@@ -174,12 +169,9 @@ def _merge_key_arguments(arguments: list[Sequence[Token]]) -> list[Sequence[Toke
     joined: list[Sequence[Token]] = []
     parted = False
     for argument in arguments:
-        starts_new = len(argument) > 1 and (
-            argument[0].text.upper() == "DESCRIPTOR" or argument[1].token_type == TokenType.FARROW
-        )
-        if parted and not starts_new:
-            comma = Token(TokenType.COMMA, ",")
-            joined[-1] = [*joined[-1], comma, *argument]
+        is_descriptor = len(argument) > 1 and argument[0].text.upper() == "DESCRIPTOR"
+        if parted and not is_descriptor and not _is_token(argument, 1, TokenType.FARROW):
+            joined[-1] = [*joined[-1], Token(TokenType.COMMA, ","), *argument]
             continue
         parted = any(t.token_type == TokenType.PARTITION_BY for t in argument)
         joined.append(argument)
