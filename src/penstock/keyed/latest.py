@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from penstock.keyed.arrow.arrays import Flags, Ints
 from penstock.keyed.arrow.codes import codes, differ
-from penstock.keyed.arrow.expiry import drop_expired
 from penstock.keyed.arrow.sort_order import order_keys, sort_by_content
 from penstock.keyed.arrow.tables import build_table, column, concat, delete_flags
+from penstock.keyed.arrow.times import drop_expired
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import LatestPerKey
 from penstock.row_columns import NOW, OP, SIGN

@@ -11,11 +11,10 @@ from penstock.keyed.aggregates.folds import Fold, NewRows, call_fold
 from penstock.keyed.aggregates.value_tables import ARRIVAL, SLOT, Bag, Series, call_result, value_table_names
 from penstock.keyed.arrow.arrays import Flags, normalize_floats, numbers, pad_nulls, valid_flags
 from penstock.keyed.arrow.codes import codes, differ, first_rows
-from penstock.keyed.arrow.expiry import expired_flags
 from penstock.keyed.arrow.sort_order import arrival_numbers
 from penstock.keyed.arrow.sums import name_overflow_key, sum_type
 from penstock.keyed.arrow.tables import build_table, column, concat
-from penstock.keyed.arrow.times import drop_late, due_flags, wake_ms
+from penstock.keyed.arrow.times import drop_late, due_flags, expired_flags, wake_ms
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import Aggregate, AggregateCall
 from penstock.row_columns import BEFORE, NOW, OP, SIGN
@@ -23,7 +22,7 @@ from penstock.row_columns import BEFORE, NOW, OP, SIGN
 KEYS: Final = "keys"
 ROWS: Final = "_rows"
 """The number of rows of a key, kept only if rows can be retracted."""
-TOLD: Final = "_told"
+EMITTED: Final = "_told"
 """Whether the row of a window was already emitted."""
 
 
@@ -63,11 +62,11 @@ class AggregateKernel:
         keys, rows = self._locate_keys(old, given)
         ends = numbers(keys[self.operator.keys.index(end)].cast(pa.int64()))
         closed = due_flags(ends, clock)
-        told = np.zeros(rows.size, bool)
-        told[: old[KEYS].num_rows] = numbers(column(old[KEYS], TOLD))
-        new, before, after, touched = self._fold_rows(old, given, keys, rows, closed & ~told)
-        output = self._changes(keys, before, after, touched, told, closed)
-        place = new[KEYS].schema.get_field_index(TOLD)
+        emitted = np.zeros(rows.size, bool)
+        emitted[: old[KEYS].num_rows] = numbers(column(old[KEYS], EMITTED))
+        new, before, after, touched = self._fold_rows(old, given, keys, rows, closed & ~emitted)
+        output = self._changes(keys, before, after, touched, emitted, closed)
+        place = new[KEYS].schema.get_field_index(EMITTED)
         new[KEYS] = new[KEYS].set_column(place, new[KEYS].schema.field(place), pa.array(closed))
         kept = ~due_flags(ends + lateness, clock)
         wakes = wake_ms(np.where(closed, ends + lateness, ends)[kept])
@@ -135,7 +134,7 @@ class AggregateKernel:
         if self.operator.signed:
             arrays.append(pa.array(numbers(pad_nulls(column(old, ROWS), rows.size)) + rows.counted()))
         if self.operator.closes is not None:
-            arrays.append(pad_nulls(column(old, TOLD), rows.size))
+            arrays.append(pad_nulls(column(old, EMITTED), rows.size))
         for call, fold in self._folds():
             width = len(fold.types)
             was = [pad_nulls(column(old, old.column_names[len(arrays) + place]), rows.size) for place in range(width)]
@@ -194,7 +193,7 @@ class AggregateKernel:
 
     def _schema(self) -> pa.Schema:
         own = [(NOW, pa.int64()), *([(ROWS, pa.int64())] if self.operator.signed else [])]
-        own += [(TOLD, pa.bool_())] if self.operator.closes is not None else []
+        own += [(EMITTED, pa.bool_())] if self.operator.closes is not None else []
         types = [kind for _, fold in self._folds() for kind in fold.types]
         return pa.schema([*self._key_fields(), *own, *((f"_fold_{n}", kind) for n, kind in enumerate(types))])
 

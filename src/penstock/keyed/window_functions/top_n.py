@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from penstock.keyed.arrow.arrays import Flags, Ints, numbers
 from penstock.keyed.arrow.codes import codes, differ
-from penstock.keyed.arrow.expiry import drop_expired
 from penstock.keyed.arrow.segments import places_within, survivors
 from penstock.keyed.arrow.sort_order import arrival_numbers, sort_by_content, sort_keys
 from penstock.keyed.arrow.tables import build_table, column, concat, unique_names
+from penstock.keyed.arrow.times import drop_expired
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import Ranking
 from penstock.row_columns import NOW, OP, SIGN

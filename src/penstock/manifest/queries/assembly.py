@@ -11,7 +11,7 @@ from penstock.connectors.contract import Source
 from penstock.graph.graph import EventTimeColumn, Graph, Node
 from penstock.graph.model.changelog_mode import is_lookup_table, node_flow
 from penstock.graph.model.view_event_time import is_computed_time
-from penstock.keyed.operators import Aggregate
+from penstock.keyed.operators import Aggregate, needs_watermark
 from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Parameter, Step
 from penstock.manifest.queries.ml_models import asked_models
 from penstock.project.stream_project import Model
@@ -87,7 +87,7 @@ class Assembly:
                 sql = spark_text(stage.tree)
                 self.steps.append(Step(view=stage.view, node=node.id, sql=sql, unguarded=unguarded))
             else:
-                self.timed = self.timed or stage.operator.needs_watermark
+                self.timed = self.timed or needs_watermark(stage.operator)
                 self.steps.append(
                     KeyedStep(
                         view=stage.view,

@@ -70,10 +70,8 @@ class _RefusedError(Exception):
 
     def __init__(self, node: exp.Expr, name: str, message: str | None = None, *, by_word: bool = False) -> None:
         super().__init__(name)
-        self.node = node
-        self.name = name
+        self.node, self.name, self.by_word = node, name, by_word
         self.message = message or f"the gateway's SQL has no {name}"
-        self.by_word = by_word
 
 
 def gateway_selection(query: Query, below: GatewayInput) -> tuple[Selection, tuple[Problem, ...]]:
@@ -81,25 +79,26 @@ def gateway_selection(query: Query, below: GatewayInput) -> tuple[Selection, tup
     problems: list[_RefusedError] = []
     tree = query.tree
     if not isinstance(tree, exp.Select):
-        problems.append(_RefusedError(tree, _set_name(tree), by_word=True))
-        return EVERYTHING, _locate_problems(query, problems)
+        name = "UNION ALL" if isinstance(tree, exp.Union) and not tree.args.get("distinct") else tree.key.upper()
+        return EVERYTHING, _locate_problems(query, [_RefusedError(tree, name, by_word=True)])
     problems.extend(_refused_clauses(tree))
-    reading = _GatewayTranslator(below, _table_alias(tree))
+    origin = tree.args.get("from_")
+    translator = _GatewayTranslator(below, origin.this.alias_or_name.casefold() if origin is not None else "")
     outputs: list[SelectedOutput] = []
-    conditions: list[str] = [*below.selection.conditions]
+    conditions = [*below.selection.conditions]
     is_all = [e.is_star for e in tree.expressions] == [True]
     star = tree.find(exp.Star) if is_all else None
     if star is not None and any(star.args.values()):
         problems.append(_RefusedError(star, "`*` with anything behind it"))
     for position, projection in enumerate(() if is_all else tree.expressions):
         try:
-            outputs.append(reading.output(projection, position))
+            outputs.append(translator.output(projection, position))
         except _RefusedError as refused:
             problems.append(refused)
     where = tree.args.get("where")
     for condition in _split_conjuncts(where.this) if where is not None else ():
         try:
-            conditions.append(reading.condition(condition))
+            conditions.append(translator.condition(condition))
         except _RefusedError as refused:
             problems.append(refused)
     chosen = below.selection.outputs if is_all else tuple(outputs)
@@ -120,17 +119,6 @@ def _start_offset(node: exp.Expr) -> int:
     while not any("start" in part.meta for part in node.walk()) and node.parent is not None:
         node = node.parent
     return start_of(node)
-
-
-def _set_name(tree: exp.Query) -> str:
-    if isinstance(tree, exp.Union):
-        return "UNION" if tree.args.get("distinct") else "UNION ALL"
-    return tree.key.upper()
-
-
-def _table_alias(tree: exp.Select) -> str:
-    origin = tree.args.get("from_")
-    return origin.this.alias_or_name.casefold() if origin is not None else ""
 
 
 def _refused_clauses(tree: exp.Select) -> Iterator[_RefusedError]:

@@ -111,7 +111,7 @@ _ORDERS: Final[Mapping[tuple[str, str], str]] = {
 def _rewrite_array_sort(node: exp.Expr) -> exp.Expr:
     array, *choices = node.expressions
     chosen = [choice.name.upper() for choice in choices]
-    order, nulls = [*chosen, *("ASC", "NULLS FIRST")[len(chosen) :]]
+    order, nulls, *_ = [*chosen, *("ASC", "NULLS FIRST")[len(chosen) :]]
     return fill_template(_ORDERS[order, nulls], array)
 
 
