@@ -12,16 +12,16 @@ from penstock.sql.stateful.stages import ORDERED, Flow, QueryRelation, StageBuil
 from penstock.sql.stateful.stateless import stateless_flow
 
 
-def signed_view(bench: StageBuilder, relation: QueryRelation) -> str:
+def signed_view(plan: StageBuilder, relation: QueryRelation) -> str:
     """Return a view of a relation's changes as signed rows. It keeps the last row of every key."""
     node = relation.node
     if not relation.flow.key:
-        return bench.sql(sign_changes(node.copy()))
-    if isinstance(node, exp.Table) and node.name in bench.inputs:
-        source = _ordered_select(bench, relation, clock_column())
+        return plan.sql(sign_changes(node.copy()))
+    if isinstance(node, exp.Table) and node.name in plan.inputs:
+        source = _ordered_select(plan, relation, clock_column())
     else:
         source = exp.Select(expressions=[exp.Star(), *blank_order(), clock_column()]).from_(node.copy(), copy=False)
-    return bench.operator(LatestPerKey(keys=relation.flow.key, ttl_ms=bench.ttl_ms), bench.sql(source))
+    return plan.operator(LatestPerKey(keys=relation.flow.key, ttl_ms=plan.ttl_ms), plan.sql(source))
 
 
 def sign_changes(node: exp.Expr) -> exp.Select:
@@ -42,9 +42,9 @@ def read_signed_rows(select: exp.Select, relation: QueryRelation, view: str) -> 
     return now
 
 
-def read_ordered_changes(bench: StageBuilder, select: exp.Select, relation: QueryRelation) -> QueryRelation:
+def read_ordered_changes(plan: StageBuilder, select: exp.Select, relation: QueryRelation) -> QueryRelation:
     """Make a SELECT read the changes of an input with their arrival order."""
-    view = bench.sql(_ordered_select(bench, relation))
+    view = plan.sql(_ordered_select(plan, relation))
     read_view(select, view, relation.alias, joins=True)
     hidden = relation.flow.hidden | set(ORDER)
     return replace(relation, node=select.args["from_"].this, flow=replace(relation.flow, hidden=hidden))
@@ -57,9 +57,9 @@ def add_change_order(select: exp.Select, flow: Flow) -> Flow:
     return replace(flow, repeated=True)
 
 
-def _ordered_select(bench: StageBuilder, relation: QueryRelation, *extra: exp.Expr) -> exp.Select:
+def _ordered_select(plan: StageBuilder, relation: QueryRelation, *extra: exp.Expr) -> exp.Select:
     name = relation.node.name
-    bench.ordered.add(name)
+    plan.ordered.add(name)
     table = exp.Table(this=exp.to_identifier(name + ORDERED, quoted=True))
     fields = exp.Column(this=exp.Star(), table=exp.to_identifier("row"))
     order: list[exp.Expr] = [exp.column(column) for column in ORDER]

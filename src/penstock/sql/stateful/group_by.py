@@ -20,7 +20,7 @@ _SETS: Final = {exp.GroupingSets: "grouping_sets", exp.Rollup: "rollup", exp.Cub
 
 
 def extract_group(
-    bench: StageBuilder,
+    plan: StageBuilder,
     select: exp.Select,
     relations: list[QueryRelation],
     *,
@@ -35,9 +35,9 @@ def extract_group(
     condition = calls.lift_expression(having.this) if having is not None else None
     once = window is not None and not window.lateness_ms
     with_before = condition is not None and not once
-    view = _aggregate_view(bench, select, relations, calls, window, signed=signed, with_before=with_before)
+    view = _aggregate_view(plan, select, relations, calls, window, signed=signed, with_before=with_before)
     if window is None:
-        bench.note_unbounded_state("SELECT DISTINCT" if clause is None else "GROUP BY without a window", offset)
+        plan.note_unbounded_state("SELECT DISTINCT" if clause is None else "GROUP BY without a window", offset)
     for name in ("group", "having", "where", "distinct"):
         select.set(name, None)
     read_view(select, view)
@@ -48,13 +48,13 @@ def extract_group(
     return _output_changes(select, outputs, calls, condition, window)
 
 
-def extract_total(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], *, signed: bool) -> Flow:
+def extract_total(plan: StageBuilder, select: exp.Select, relations: list[QueryRelation], *, signed: bool) -> Flow:
     """Extract aggregates over all rows from a SELECT: one row, which is retracted when a new one replaces it."""
     having = select.args.get("having")
     calls = GroupCalls([], windowed=False)
     outputs = [calls.output(e) for e in select.expressions]
     condition = calls.lift_expression(having.this) if having is not None else None
-    view = _aggregate_view(bench, select, relations, calls, None, signed=signed, with_before=True)
+    view = _aggregate_view(plan, select, relations, calls, None, signed=signed, with_before=True)
     now = _signed_struct(outputs, condition, "d", 1)
     before = _signed_struct(
         [exp.alias_(_before_expression(e.unalias(), calls), e.alias, quoted=True) for e in outputs],
@@ -99,7 +99,7 @@ def _group_keys(select: exp.Select, relations: list[QueryRelation], offset: int)
 
 
 def _aggregate_view(
-    bench: StageBuilder,
+    plan: StageBuilder,
     select: exp.Select,
     relations: list[QueryRelation],
     calls: GroupCalls,
@@ -112,18 +112,18 @@ def _aggregate_view(
     keys = [exp.alias_(key.copy(), name) for key, name in calls.named_keys()]
     arguments = [exp.alias_(a, name) for name, a in calls.arguments.items()]
     sign = [exp.alias_(exp.column(SIGN), SIGN)] if signed else []
-    inner = pack_rows(bench, select, relations, [*keys, *arguments, *sign], rows=False, order=calls.in_order)
+    inner = pack_rows(plan, select, relations, [*keys, *arguments, *sign], rows=False, order=calls.in_order)
     operator = Aggregate(
         keys=tuple(calls.names),
         calls=tuple(calls.calls),
         signed=signed,
         with_before=with_before,
-        ttl_ms=bench.ttl_ms if window is None else None,
+        ttl_ms=plan.ttl_ms if window is None else None,
         closes=None if window is None else calls.names[calls.keys.index(window.end)],
         lateness_ms=0 if window is None else window.lateness_ms,
     )
     late = None if window is None else late_rows_query(select, relations, window.end)
-    return bench.operator(operator, bench.sql(inner), late=late)
+    return plan.operator(operator, plan.sql(inner), late=late)
 
 
 def _output_changes(

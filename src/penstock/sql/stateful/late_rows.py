@@ -34,26 +34,26 @@ class ClosingWindow:
         return (self.end, self.time) if self.kind == "CUMULATE" else (self.end, self.start, self.time)
 
 
-def needs_operator_close(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> bool:
+def needs_operator_close(plan: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> bool:
     """Whether one of our operators must close the windows that a SELECT groups by."""
-    if not bench.has_window(select):
+    if not plan.has_window(select):
         return False
     read = _stream_relations(relations)
     return any(r.flow.keeps_late for r in read) or (len(read) == 1 and read[0].flow.lateness_ms > 0)
 
 
-def closing_window(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> ClosingWindow | None:
+def closing_window(plan: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> ClosingWindow | None:
     """Return the window that a SELECT groups by, if an operator must close it. Its start and end then replace it."""
-    if not needs_operator_close(bench, select, relations):
+    if not needs_operator_close(plan, select, relations):
         return None
-    made, lateness_ms = bench.grouped_window(select), _stream_relations(relations)[0].flow.lateness_ms
+    made, lateness_ms = plan.grouped_window(select), _stream_relations(relations)[0].flow.lateness_ms
     if made.call.kind == "SESSION":
         if lateness_ms:
             way_out = "a closed session cannot reopen; read the rows through a model whose `event_time` does not set it"
             raise UnsupportedStream("SESSION with `allowed_lateness_ms`", made.call.node, way_out)
         way_out = f"Spark drops late rows of sessions without showing them; {_DROP}"
         raise UnsupportedStream("SESSION with `late: dead_letter`", made.call.node, way_out)
-    ends = _call_ends(select, made) if made.select is select else _column_ends(bench, select, made)
+    ends = _call_ends(select, made) if made.select is select else _column_ends(plan, select, made)
     return ClosingWindow(made.call.kind, *ends, lateness_ms)
 
 
@@ -72,9 +72,9 @@ def _call_ends(select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Ex
     return start, stop, last_moment(stop)
 
 
-def _column_ends(bench: StageBuilder, select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
+def _column_ends(plan: StageBuilder, select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
     """Return the start, end and time in `GROUP BY window_start, window_end`: they are columns of the input."""
-    found = [f for f in bench.followed.used[id(select)] if f.column.made is made]
+    found = [f for f in plan.followed.used[id(select)] if f.column.made is made]
     start, stop = (next(f.node for f in found if f.column.part == part).copy() for part in ("start", "end"))
     grouped = select.args["group"].expressions
     for column in (f.node for f in found if f.column.part == "time"):

@@ -38,7 +38,7 @@ def over_calls(select: exp.Select) -> list[exp.Window]:
 
 
 def extract_over(
-    bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], windows: list[exp.Window]
+    plan: StageBuilder, select: exp.Select, relations: list[QueryRelation], windows: list[exp.Window]
 ) -> Flow:
     """Extract the functions with OVER from a SELECT, which then reads the operator's output."""
     place = over_offset(windows[0])
@@ -61,7 +61,7 @@ def extract_over(
         way_out = "bound the join in time, or order by PROCTIME()"
         raise UnsupportedStream("OVER by event time behind a join without a bound in time", place, way_out)
     if time is not None:
-        note_late_input(bench, time, relations, "OVER")
+        note_late_input(plan, time, relations, "OVER")
     flow = replace(stateless_flow(select, relations), watermarked=False)
     calls = _OverCalls()
     for window, frame in zip(windows, resolved, strict=True):
@@ -70,16 +70,16 @@ def extract_over(
     select.set("windows", None)
     moment = [exp.alias_(time.copy(), "_t")] if time is not None else []
     arguments = [exp.alias_(a.copy(), name) for name, a in calls.arguments.items()]
-    inner = pack_rows(bench, select, relations, [*keys, *moment, *arguments], order=time is None)
+    inner = pack_rows(plan, select, relations, [*keys, *moment, *arguments], order=time is None)
     operator = OverWindow(
         partition=tuple(k.alias for k in keys),
         time="_t" if time is not None else None,
         calls=tuple(calls.calls),
-        ttl_ms=bench.ttl_ms,
+        ttl_ms=plan.ttl_ms,
     )
     late = None if time is None else late_rows_query(select, relations, time)
-    view = bench.operator(operator, bench.sql(inner), late=late)
-    bench.note_unbounded_state("OVER", place)
+    view = plan.operator(operator, plan.sql(inner), late=late)
+    plan.note_unbounded_state("OVER", place)
     select.set("where", None)
     read_view(select, view)
     return flow

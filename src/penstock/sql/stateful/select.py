@@ -44,7 +44,7 @@ def own_columns(select: exp.Select) -> list[exp.Column]:
 
 
 def pack_rows(
-    bench: StageBuilder,
+    plan: StageBuilder,
     select: exp.Select,
     relations: Sequence[QueryRelation],
     extra: Iterable[exp.Expr],
@@ -62,7 +62,7 @@ def pack_rows(
         if (part := select.args.get(name)) is not None:
             inner.set(name, [p.copy() for p in part] if isinstance(part, list) else part.copy())
     if order:
-        _add_order(bench, inner, relations)
+        _add_order(plan, inner, relations)
     return inner
 
 
@@ -100,12 +100,12 @@ def clock_column() -> exp.Expr:
     return exp.alias_(call("unix_millis", call(CLOCK)), NOW)
 
 
-def _add_order(bench: StageBuilder, inner: exp.Select, relations: Sequence[QueryRelation]) -> None:
+def _add_order(plan: StageBuilder, inner: exp.Select, relations: Sequence[QueryRelation]) -> None:
     """Add the order columns. Rows straight from an input have an order; other rows get constants."""
     node = relations[0].node if len(relations) == 1 else None
     columns = blank_order()
-    if isinstance(node, exp.Table) and node.name in bench.inputs:
-        bench.ordered.add(node.name)
+    if isinstance(node, exp.Table) and node.name in plan.inputs:
+        plan.ordered.add(node.name)
         table = exp.Table(this=exp.to_identifier(node.name + ORDERED, quoted=True))
         row = exp.alias_(exp.column("row"), relations[0].alias, quoted=True)
         source = exp.Select(expressions=[row, *(exp.column(name) for name in ORDER)]).from_(table, copy=False)

@@ -77,7 +77,7 @@ def _parse_limit(condition: exp.Expr, name: str) -> int | None:
 
 
 def extract_top_n(
-    bench: StageBuilder, select: exp.Select, found: TopNQuery, relations: list[QueryRelation], *, signed: bool
+    plan: StageBuilder, select: exp.Select, found: TopNQuery, relations: list[QueryRelation], *, signed: bool
 ) -> QueryRelation:
     """Extract the numbering: the SELECT then reads the first rows, under the alias of the subquery."""
     alias = select.args["from_"].this.alias or "_t0"
@@ -85,20 +85,20 @@ def extract_top_n(
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
     kept = [e for e in found.inner.expressions if e.unalias() is not found.window]
     payload = exp.alias_(call("struct", *map(_name_output, kept)), alias, quoted=True)
-    inner, order = _sorted_rows(bench, found, relations, ordered, [payload, *keys], signed=signed)
+    inner, order = _sorted_rows(plan, found, relations, ordered, [payload, *keys], signed=signed)
     operator = Ranking(
         partition=tuple(k.alias for k in keys),
         order=order,
         limit=found.limit,
         rank=RANK if _needs_rank(select, found) else None,
         signed=signed,
-        ttl_ms=bench.ttl_ms,
+        ttl_ms=plan.ttl_ms,
         last_first=found.limit == 1 and _is_latest(ordered, relations),
     )
-    view = bench.operator(operator, bench.sql(inner))
-    bench.note_unbounded_state("ROW_NUMBER", over_offset(found.window))
+    view = plan.operator(operator, plan.sql(inner))
+    plan.note_unbounded_state("ROW_NUMBER", over_offset(found.window))
     if _is_row_set(operator):
-        view = bench.sql(sign_changes(exp.Table(this=exp.to_identifier(view, quoted=True))))
+        view = plan.sql(sign_changes(exp.Table(this=exp.to_identifier(view, quoted=True))))
     _read_top_n(select, found, view)
     known = stateless_flow(exp.Select(expressions=[e.copy() for e in kept]), relations)
     shown = {
@@ -109,7 +109,7 @@ def extract_top_n(
 
 
 def _sorted_rows(
-    bench: StageBuilder,
+    plan: StageBuilder,
     found: TopNQuery,
     relations: list[QueryRelation],
     ordered: exp.Order,
@@ -122,7 +122,7 @@ def _sorted_rows(
     by_arrival = is_processing_time(first.this, relations)
     sorts = [] if by_arrival else [_sort_column(o, place) for place, o in enumerate(ordered.expressions)]
     sign = [exp.column(SIGN)] if signed else []
-    inner = pack_rows(bench, found.inner, relations, [*extra, *(e for e, _ in sorts), *sign], rows=False, order=True)
+    inner = pack_rows(plan, found.inner, relations, [*extra, *(e for e, _ in sorts), *sign], rows=False, order=True)
     if by_arrival and first.args.get("desc"):
         outputs = {e.alias_or_name: e.unalias() for e in inner.expressions}
         arrival = [outputs[name].copy() for name in (NOW, *ORDER)]  # the batch, then the position in it

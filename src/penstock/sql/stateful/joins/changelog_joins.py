@@ -33,7 +33,7 @@ VERSIONS: Final = "FOR SYSTEM_TIME AS OF"
 
 
 def join_changes(
-    bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
+    plan: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
 ) -> Flow:
     """Extract a join of signed rows. The SELECT then reads its result, and its later joins follow."""
     if join.kind in {"SEMI", "ANTI"}:
@@ -47,24 +47,24 @@ def join_changes(
     for_left, for_right = take_side_filters(select, join, place, left, right)
     select.set("where", combine_conditions([*conjuncts(where_condition(select)), *asked.rest]))
     side = left_side(select, place, left, [*asked.on_left, *for_left])
-    one_view = _signed_side_view(bench, side, left, name_keys("_l", asked.left))
+    one_view = _signed_side_view(plan, side, left, name_keys("_l", asked.left))
     side = right_side(select, place, right, [*asked.on_right, *for_right])
-    other_view = _signed_side_view(bench, side, [right], name_keys("_r", asked.right))
+    other_view = _signed_side_view(plan, side, [right], name_keys("_r", asked.right))
     operator = ChangeJoin(
         side=join.side.lower() if outer else "inner",  # type: ignore[arg-type]
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
         right_key=tuple(f"_r{i}" for i in range(len(asked.right))),
-        ttl_ms=bench.ttl_ms,
+        ttl_ms=plan.ttl_ms,
     )
-    view = bench.operator(operator, one_view, other_view)
-    bench.note_unbounded_state(f"{join.side} JOIN".strip() if outer else "JOIN", offset_of(join))
+    view = plan.operator(operator, one_view, other_view)
+    plan.note_unbounded_state(f"{join.side} JOIN".strip() if outer else "JOIN", offset_of(join))
     only_come = not outer and all(r.flow.kind == "rows" for r in (*left, right))
     read_join_view(select, view, place, [*left, right])
     return Flow("rows" if only_come else "signed", watermarked=False)
 
 
 def join_versions(
-    bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
+    plan: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
 ) -> Flow:
     """Extract a join with the version that was valid at the time of a row."""
     version = join.this.args["version"].expression
@@ -75,23 +75,23 @@ def join_versions(
     select.set("where", combine_conditions(conditions))
     late = None if left_time is None else late_rows_query(_single_relation_select(select, left[0]), left, left_time)
     side = left_side(select, place, left, for_left)
-    one_view = bench.sql(pack_rows(bench, side, left, name_keys("_l", asked.left, left_time)))
+    one_view = plan.sql(pack_rows(plan, side, left, name_keys("_l", asked.left, left_time)))
     side = right_side(select, place, right, ())
     side.args["from_"].this.set("version", None)
     extra = name_keys("_r", asked.right, right_time)
     if right.flow.kind == "changes":
         extra.append(exp.column(OP, table=right.alias))
-    other_view = bench.sql(pack_rows(bench, side, [right], extra, order=True))
+    other_view = plan.sql(pack_rows(plan, side, [right], extra, order=True))
     operator = VersionJoin(
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
         right_key=tuple(f"_r{i}" for i in range(len(asked.right))),
         left_time=None if left_time is None else "_lt",
         right_time=None if right_time is None else "_rt",
         keep_unmatched=join.side == "LEFT",
-        ttl_ms=bench.ttl_ms,
+        ttl_ms=plan.ttl_ms,
     )
-    view = bench.operator(operator, one_view, other_view, late=late)
-    bench.note_unbounded_state(VERSIONS, start_of(version), "")
+    view = plan.operator(operator, one_view, other_view, late=late)
+    plan.note_unbounded_state(VERSIONS, start_of(version), "")
     read_join_view(select, view, place, [*left, right])
     return Flow(watermarked=False)
 
@@ -160,19 +160,19 @@ def name_keys(prefix: str, keys: Sequence[exp.Expr], time: exp.Expr | None = Non
 
 
 def _signed_side_view(
-    bench: StageBuilder, side: exp.Select, relations: list[QueryRelation], keys: list[exp.Expr]
+    plan: StageBuilder, side: exp.Select, relations: list[QueryRelation], keys: list[exp.Expr]
 ) -> str:
     """Return a view of one side of a changelog join: rows as structs, keys, and the sign of each row."""
     only = relations[0] if len(relations) == 1 else None
     sign: exp.Expr
     if only is not None and only.flow.kind == "changes":
-        relations = [read_signed_rows(side, only, signed_view(bench, only))]
+        relations = [read_signed_rows(side, only, signed_view(plan, only))]
         sign = exp.column(SIGN, table=only.alias)
     elif any(r.flow.kind == "signed" for r in relations):
         sign = exp.column(SIGN)
     else:
         sign = exp.alias_(exp.cast(exp.Literal.number(1), "tinyint"), SIGN)
-    return bench.sql(pack_rows(bench, side, relations, [*keys, sign]))
+    return plan.sql(pack_rows(plan, side, relations, [*keys, sign]))
 
 
 def _later_columns(select: exp.Select, relations: list[QueryRelation], place: int) -> list[exp.Expr]:

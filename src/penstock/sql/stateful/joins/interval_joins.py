@@ -66,7 +66,7 @@ def find_intervals(join: exp.Join, left: Sequence[QueryRelation], right: QueryRe
 
 
 def join_intervals(
-    bench: StageBuilder,
+    plan: StageBuilder,
     select: exp.Select,
     left: list[QueryRelation],
     right: QueryRelation,
@@ -88,9 +88,9 @@ def join_intervals(
         for i, (mark, keys) in enumerate((("l", asked.left), ("r", asked.right)))
     ]
     side = left_side(select, place, left, [*asked.on_left, *for_left])
-    one_view = bench.sql(pack_rows(bench, side, left, extras[0]))
+    one_view = plan.sql(pack_rows(plan, side, left, extras[0]))
     side = right_side(select, place, right, [*asked.on_right, *for_right])
-    other_view = bench.sql(pack_rows(bench, side, [right], extras[1]))
+    other_view = plan.sql(pack_rows(plan, side, [right], extras[1]))
     operator = IntervalJoin(
         side=join.side.lower(),  # type: ignore[arg-type]
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
@@ -100,12 +100,12 @@ def join_intervals(
         right_until=None if intervals.until[1] is None else "_ru",
         left_time=None if times[0] is None else "_lt",
         right_time=None if times[1] is None else "_rt",
-        ttl_ms=bench.ttl_ms,
+        ttl_ms=plan.ttl_ms,
     )
-    view = bench.operator(operator, one_view, other_view)
+    view = plan.operator(operator, one_view, other_view)
     if not all(intervals.until):
         name = f"{join.side} JOIN bounded in time on one side only"
-        bench.note_unbounded_state(name, offset_of(join), "bound the time of the other side too")
+        plan.note_unbounded_state(name, offset_of(join), "bound the time of the other side too")
     read_join_view(select, view, place, [*left, right])
     return Flow(watermarked=False)
 

@@ -83,16 +83,16 @@ def late_input_hint(time: exp.Column, relations: Sequence[QueryRelation], inputs
     return None
 
 
-def note_late_input(bench: StageBuilder, time: exp.Expr, relations: Sequence[QueryRelation], name: str) -> None:
+def note_late_input(plan: StageBuilder, time: exp.Expr, relations: Sequence[QueryRelation], name: str) -> None:
     """Note a part of the query that drops late rows of an input, by a time that a join of another model emits late."""
-    way_out = late_input_hint(time, relations, bench.inputs) if isinstance(time, exp.Column) else None
+    way_out = late_input_hint(time, relations, plan.inputs) if isinstance(time, exp.Column) else None
     if way_out is not None:
         text = describe_late_rows(time.name, name)
-        if not any(note.message == text for note in bench.notes):
-            bench.notes.append(Problem(LATE_CODE, text, offset_of(time), way_out, time.name))
+        if not any(note.message == text for note in plan.notes):
+            plan.notes.append(Problem(LATE_CODE, text, offset_of(time), way_out, time.name))
 
 
-def note_late_joins(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> None:
+def note_late_joins(plan: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> None:
     """Note the joins by event time that drop late rows of an input."""
     where = where_condition(select)
     joins = [join for join in select.args.get("joins") or () if not is_unnest_join(join)]
@@ -100,4 +100,4 @@ def note_late_joins(bench: StageBuilder, select: exp.Select, relations: Sequence
     for lesser, greater in (pair for part in parts for pair in ordered_sides(part)):
         if is_time_span(lesser, relations) and is_time_span(greater, relations):
             for column in (*lesser.find_all(exp.Column), *greater.find_all(exp.Column)):
-                note_late_input(bench, column, relations, "the join")
+                note_late_input(plan, column, relations, "the join")
