@@ -110,8 +110,8 @@ _ORDERS: Final[Mapping[tuple[str, str], str]] = {
 
 def _rewrite_array_sort(node: exp.Expr) -> exp.Expr:
     array, *choices = node.expressions
-    chosen = [choice.name.upper() for choice in choices]
-    order, nulls, *_ = [*chosen, *("ASC", "NULLS FIRST")[len(chosen) :]]
+    order = choices[0].name.upper() if choices else "ASC"
+    nulls = choices[1].name.upper() if len(choices) > 1 else "NULLS FIRST"
     return fill_template(_ORDERS[order, nulls], array)
 
 
