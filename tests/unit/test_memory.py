@@ -222,7 +222,7 @@ PROJECT = """
       - {name: r, sql: "SELECT id, n + 1 AS more FROM {{ ref('m') }}"}
 """
 PROBLEM = {"code": "sql-argument", "message": "text", "offset": 0, "hint": None, "subject": ""}
-CONSTRUCT = {"name": "x", "offset": 0, "way_out": "", "word": "", "never": False}
+CONSTRUCT = {"name": "x", "offset": 0, "hint": "", "word": "", "never": False}
 END = {"over": {"input": "source.s", "name": "id"}, "part": "end", "behind_ms": 0}
 WRONG_TYPES: list[Any] = [
     *(("problems", [{**PROBLEM, part: value}]) for part, value in (("code", 1), ("offset", "three"), ("hint", 4))),

@@ -70,9 +70,8 @@ class AggregateKernel:
         new[KEYS] = new[KEYS].set_column(place, new[KEYS].schema.field(place), pa.array(closed))
         kept = ~due_flags(ends + lateness, clock)
         wakes = wake_ms(np.where(closed, ends + lateness, ends)[kept])
-        return KernelResult(
-            new if kept.all() else _filter_keys(new, kept), output, came.num_rows - given.num_rows, wakes
-        )
+        state = new if kept.all() else _filter_keys(new, kept)
+        return KernelResult(state, output, came.num_rows - given.num_rows, wakes)
 
     def _fold_rows(
         self, old: dict[str, pa.Table], given: pa.Table, keys: list[pa.Array], rows: NewRows, shown: Flags
@@ -86,9 +85,8 @@ class AggregateKernel:
         for name, kept in self._value_tables().items():
             mine = touched[numbers(column(old[name], SLOT))]
             was = old[name].filter(pa.array(mine))
-            calls = [
-                call for call, home in zip(self.operator.calls, self._value_table_names(), strict=True) if home == name
-            ]
+            homes = zip(self.operator.calls, self._value_table_names(), strict=True)
+            calls = [call for call, home in homes if home == name]
             now = kept.changed(was, *_argument_values(calls[0], given, rows))
             new[name] = concat(old[name].filter(pa.array(~mine)), now)
             for call in calls:

@@ -77,9 +77,8 @@ class Series:
         """Apply the new rows. A retraction removes an equal new value if any, or else the first equal old one."""
         new = build_table(self.schema, [pa.array(rows.owners), values, pa.array(rows.arrival)])
         if rows.signs is not None and (rows.signs < 0).any():
-            return _remove_rows(
-                concat(old, new.filter(pa.array(rows.signs > 0))), new.filter(pa.array(rows.signs < 0)), old
-            )
+            added, removed = new.filter(pa.array(rows.signs > 0)), new.filter(pa.array(rows.signs < 0))
+            return _remove_rows(concat(old, added), removed, old)
         table = concat(old, new)
         return table if self.signed else table.take(pa.array(self._relevant_rows(table)))
 

@@ -53,9 +53,8 @@ def differ(left: pa.Array, right: pa.Array) -> Flags:
         return np.zeros(0, bool)
     if pa.types.is_integer(left.type) or pa.types.is_floating(left.type):
         ours, theirs = numbers(left), numbers(right)
-        return np.asarray(
-            (valid_flags(left) != valid_flags(right)) | ((ours != theirs) & ~((ours != ours) & (theirs != theirs)))
-        )
+        both_nan = (ours != ours) & (theirs != theirs)
+        return np.asarray((valid_flags(left) != valid_flags(right)) | ((ours != theirs) & ~both_nan))
     row_codes, _ = codes([pa.concat_arrays([left, right])], 2 * len(left))
     return np.asarray(row_codes[: len(left)] != row_codes[len(left) :])
 

@@ -115,21 +115,12 @@ class VersionJoinKernel:
 
     def _left_names(self) -> list[str]:
         operator = self.operator
-        return unique_names(
-            (*operator.left_key, *((operator.left_time,) if operator.left_time else ()), *operator.left_columns)
-        )
+        return unique_names((*operator.left_key, *filter(None, (operator.left_time,)), *operator.left_columns))
 
     def _right_names(self) -> list[str]:
         operator = self.operator
         own = (OP, NOW) if OP in self.schemas[1].names else (NOW,)
-        return unique_names(
-            (
-                *operator.right_key,
-                *((operator.right_time,) if operator.right_time else ()),
-                *operator.right_columns,
-                *own,
-            )
-        )
+        return unique_names((*operator.right_key, *filter(None, (operator.right_time,)), *operator.right_columns, *own))
 
 
 def _match_keys(found: Ints, keys: Ints, order: Ints, wanted: Ints) -> Ints:

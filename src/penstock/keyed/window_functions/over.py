@@ -257,9 +257,7 @@ class OverKernel:
         """Return the columns needed until a row is emitted: at least one, as a table without any has no rows."""
         operator = self.operator
         used = (name for call in operator.calls for name in (call.argument, call.default) if name is not None)
-        return unique_names(
-            (*operator.partition, *((operator.time,) if operator.time else ()), *operator.columns, *used)
-        ) or [NOW]
+        return unique_names((*operator.partition, *filter(None, (operator.time,)), *operator.columns, *used)) or [NOW]
 
     def _schema(self, table: str) -> pa.Schema:
         operator = self.operator

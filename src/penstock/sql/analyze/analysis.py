@@ -92,7 +92,7 @@ def analyze_query(
         lookups = {node_id.casefold() for node_id, flow in flows.items() if flow.static}
         found = _analyze_sql(sql, inputs, answers, lookups)
         needs_stages = found.constructs or any(flow.kind != "rows" or flow.static for flow in flows.values())
-        if found.sound and needs_stages and not found.problems and not any(c.way_out for c in found.constructs):
+        if found.sound and needs_stages and not found.problems and not any(c.hint for c in found.constructs):
             return _with_flow(found, sql, flows, ttl_ms, nested)
         return found
     except OptimizeError as error:
@@ -170,7 +170,7 @@ def _with_flow(
         notes=(*found.notes, *late),
         flow=plan.flow.kind,
         change_key=plan.flow.key,
-        unbounded=tuple((name, keyword_offset(query, name, at), way) for name, at, way in plan.unbounded),
+        unbounded=tuple((name, keyword_offset(query, name, at), hint) for name, at, hint in plan.unbounded),
         hindrance=problem,
         corrects=any(isinstance(operator, Aggregate) and operator.lateness_ms > 0 for operator in operators),
         keyed=bool(operators),

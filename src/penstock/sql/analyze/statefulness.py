@@ -24,14 +24,14 @@ _HOLDS_QUERIES: Final = (exp.From, exp.Join, exp.Lateral, exp.Query, exp.CTE, ex
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """A part of a query that needs state. `way_out` is empty if it runs unchanged.
+    """A part of a query that needs state. `hint` is empty if it runs unchanged.
 
     `never` separates constructs that no stream can run from constructs that are sound but not supported here.
     """
 
     name: str
     offset: int
-    way_out: str = ""
+    hint: str = ""
     word: str = ""
     never: bool = False
 
@@ -47,7 +47,7 @@ def stateful_constructs(
     """
     found = _constructs(query.tree, index_windows(query.tree) if followed is None else followed, frozenset(lookups))
     placed = (
-        replace(c, offset=keyword_offset(query, c.name, c.offset, c.word)) if c.way_out or c.word else c for c in found
+        replace(c, offset=keyword_offset(query, c.name, c.offset, c.word)) if c.hint or c.word else c for c in found
     )
     return tuple(sorted(placed, key=lambda c: c.offset))
 
@@ -89,9 +89,9 @@ def _describe_time(time: exp.Expr) -> str:
 def unsupported_problems(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:
     """Report the constructs that cannot run, with alternatives: those that no stream can run (`never`), or the rest."""
     return tuple(
-        Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.way_out, subject=c.name)
+        Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.hint, subject=c.name)
         for c in constructs
-        if c.way_out and c.never == never
+        if c.hint and c.never == never
     )
 
 
@@ -101,8 +101,8 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
             case exp.Query() if _is_value(node):
                 yield Construct("a SELECT as a value", offset_of(node), "use an inner join", "SELECT")
             case exp.Having() if not _has_groups(node):
-                way_out = "put a condition on single rows into WHERE"
-                yield Construct("HAVING without GROUP BY", offset_of(node), way_out, never=True)
+                hint = "put a condition on single rows into WHERE"
+                yield Construct("HAVING without GROUP BY", offset_of(node), hint, never=True)
             case exp.Group():
                 yield from _group_constructs(node, followed)
             case exp.Table() if node.args.get("version") and not _is_lookup(node, lookups):
@@ -115,11 +115,11 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
             case exp.Window():
                 yield Construct("OVER", over_offset(node))
             case exp.Order() if isinstance(node.parent, exp.Query):
-                way_out = "a stream has no end, so it cannot be sorted; remove it"
-                yield Construct("ORDER BY", offset_of(node), way_out, never=True)
+                hint = "a stream has no end, so it cannot be sorted; remove it"
+                yield Construct("ORDER BY", offset_of(node), hint, never=True)
             case exp.Limit() | exp.Fetch():
-                way_out = "a stream has no end, so it cannot be cut; remove it"
-                yield Construct("LIMIT", offset_of(node), way_out, never=True)
+                hint = "a stream has no end, so it cannot be cut; remove it"
+                yield Construct("LIMIT", offset_of(node), hint, never=True)
             case exp.Offset():
                 yield Construct("OFFSET", offset_of(node), "a stream has no first rows to skip", never=True)
             case exp.Union() if node.args.get("distinct"):
@@ -133,11 +133,11 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
                 never = isinstance(node.parent, exp.Not)
                 yield Construct(name, offset_of(node), _NEVER if never else "use an inner join", never=never)
             case exp.MatchRecognize():
-                way_out = "match in a window: SESSION with FILTER aggregates, or LAG over the event time"
-                yield Construct("MATCH_RECOGNIZE", offset_of(node), way_out, never=True)
+                hint = "match in a window: SESSION with FILTER aggregates, or LAG over the event time"
+                yield Construct("MATCH_RECOGNIZE", offset_of(node), hint, never=True)
             case exp.Pivot() if not node.args.get("unpivot"):
-                way_out = "write SUM(…) FILTER (WHERE …) for each value, and GROUP BY"
-                yield Construct("PIVOT", offset_of(node), way_out, never=True)
+                hint = "write SUM(…) FILTER (WHERE …) for each value, and GROUP BY"
+                yield Construct("PIVOT", offset_of(node), hint, never=True)
             case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
                 yield Construct(node.name.upper(), offset_of(node))
             case exp.AggFunc() | exp.Anonymous() if _is_ungrouped_aggregate(node):
@@ -187,8 +187,8 @@ def _group_constructs(group: exp.Group, followed: WindowIndex) -> Iterator[Const
         if not can_expand_distinct(aggregate):
             word = written_name(aggregate)
             typed = f"give the type: {word}(DISTINCT CAST(x AS BIGINT)), or " * isinstance(aggregate, exp.Sum | exp.Avg)
-            way_out = f"{typed}remove DISTINCT"
-            yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), way_out, word)
+            hint = f"{typed}remove DISTINCT"
+            yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), hint, word)
 
 
 def _is_ungrouped_aggregate(node: exp.Expr) -> bool:

@@ -33,9 +33,8 @@ def state_text(sql: str) -> str:
                 replace_node(node, _build_division(*node.expressions))
             case "try_divide":
                 one, other = node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
-                replace_node(
-                    node, _build_division(one, exp.Nullif(this=other.copy(), expression=exp.Literal.number(0)))
-                )
+                divisor = exp.Nullif(this=other.copy(), expression=exp.Literal.number(0))
+                replace_node(node, _build_division(one, divisor))
     return tree.sql(SPARK, identify=True, comments=False)
 
 

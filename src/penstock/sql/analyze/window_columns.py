@@ -203,9 +203,8 @@ def is_window_table(select: exp.Select) -> bool:
 def _session_misuses(made: SelectWindow, followed: WindowIndex) -> Iterator[Problem]:
     """Report session windows of single rows: a session is only known when its rows are grouped."""
     place = start_of(made.call.node)
-    readers = [
-        scope for scope in followed.scopes.values() if any(s is made.select for s in select_sources(scope).values())
-    ]
+    scopes = followed.scopes.values()
+    readers = [scope for scope in scopes if any(s is made.select for s in select_sources(scope).values())]
     if not readers or any(followed.groups.get(id(scope.expression)) is not made for scope in readers):
         text = "rows have no session before they are grouped"
         yield Problem("window-invalid", text, place, "group by window_start and window_end")

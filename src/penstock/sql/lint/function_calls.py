@@ -207,6 +207,6 @@ def _check_argument(
     value = argument.expressions[0] if isinstance(argument, exp.Distinct) and argument.expressions else argument
     found = types.type_of(value)
     if found is not None and found.this in refused[kind]:
-        name, (wanted, way_out) = written_name(node), _WORDS[kind]
+        name, (wanted, hint) = written_name(node), _WORDS[kind]
         text = f"{name} takes {wanted}, and is given {type_text(found)}"
-        yield Problem("sql-argument", text, _call_offset(node) or offset_of(value), way_out, name)
+        yield Problem("sql-argument", text, _call_offset(node) or offset_of(value), hint, name)

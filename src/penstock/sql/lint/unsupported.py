@@ -175,9 +175,8 @@ def _check_ctes(ctes: exp.Expr) -> Iterator[Problem]:
     for cte in ctes.expressions:
         if cte.alias.casefold() in seen:
             text = f"two subqueries of WITH are called `{cte.alias}`"
-            yield Problem(
-                "sql-statement", text, offset_of(cte.args["alias"]), "give one of them another name", cte.alias
-            )
+            hint = "give one of them another name"
+            yield Problem("sql-statement", text, offset_of(cte.args["alias"]), hint, cte.alias)
         seen.add(cte.alias.casefold())
 
 

@@ -75,10 +75,8 @@ class _WindowRewriter:
             assert isinstance(select, exp.Select)
             for star, table in output_stars(select):
                 given = [s for alias, s in select_sources(scope).items() if is_same_alias(table, alias)]
-                carried = {m for s in given for m in self.wanted[id(s)]} - self.wanted[own]
-                if carried:
-                    names = sorted(self.names[m] for m in carried)
-                    _exclude_columns(star, names)
+                if carried := {m for s in given for m in self.wanted[id(s)]} - self.wanted[own]:
+                    _exclude_columns(star, sorted(self.names[m] for m in carried))
 
     def _forwarded_windows(self, select: exp.Select) -> list[exp.Expr]:
         """Return the windows of inputs that a SELECT must carry and that none of its stars passes on."""
@@ -135,13 +133,12 @@ class _WindowRewriter:
             for e in group.expressions
             if id(e) not in ends and not (isinstance(e, exp.Column) and not e.table and e.name.casefold() in named)
         ]
-        everything = (
-            [_hidden_constant(_window_field(carried, "end"))] if made.call.kind == "SESSION" and not rest else []
-        )
+        needs_key = made.call.kind == "SESSION" and not rest
+        more = [_hidden_constant(_window_field(carried, "end"))] if needs_key else []
         for found in self.followed.used[id(select)]:
             if found.column.made is made and not any(found.node is e for e in group.expressions):
                 _replace_value(found.node, _end_time(made.call, carried, found.column.part))
-        group.set("expressions", [*rest, carried.copy(), *everything])
+        group.set("expressions", [*rest, carried.copy(), *more])
 
     def _rewrite_window(self, select: exp.Select, made: SelectWindow) -> None:
         call, over = made.call, self.followed.over(made)
@@ -151,9 +148,8 @@ class _WindowRewriter:
             column = self._carried_column(select, over.column.made, over.alias)
             for other in own_calls(select):
                 if other.time is not None and other.is_of(call):
-                    other.node.set(
-                        "expressions", [templates.call("window_time", column.copy()), *other.node.expressions[1:]]
-                    )
+                    time = templates.call("window_time", column.copy())
+                    other.node.set("expressions", [time, *other.node.expressions[1:]])
         whole = _spark_call(call)
         if call.kind == "CUMULATE":
             self._rewrite_cumulate(select, made, whole, plain)
@@ -171,8 +167,7 @@ class _WindowRewriter:
         """Rewrite CUMULATE as windows that slide by the step, each cut off at the start of its largest window."""
         name = self.names[made]
         carried = exp.column(name, quoted=True)
-        star = exp.Star()
-        inner = exp.Select(expressions=[star, exp.alias_(whole, name, quoted=True)])
+        inner = exp.Select(expressions=[exp.Star(), exp.alias_(whole, name, quoted=True)])
         inner.set("from_", select.args["from_"].copy())
         start = _end_time(made.call, carried, "start")
         for other in own_calls(select):
@@ -198,15 +193,9 @@ def _spark_call(call: WindowCall) -> exp.Expr:
     lengths, spans = call.lengths, call.spans
     assert call.time is not None
     time = call.time.copy()
-    match call.kind:
-        case "SESSION":
-            return templates.call("session_window", time, _duration_text(spans["GAP"]))
-        case "TUMBLE":
-            size, slide = spans["SIZE"], spans["SIZE"]
-        case "HOP":
-            size, slide = spans["SIZE"], spans["SLIDE"]
-        case _:
-            size, slide = spans["SIZE"], spans["STEP"]
+    if call.kind == "SESSION":
+        return templates.call("session_window", time, _duration_text(spans["GAP"]))
+    size, slide = spans["SIZE"], spans[{"TUMBLE": "SIZE", "HOP": "SLIDE", "CUMULATE": "STEP"}[call.kind]]
     offset = lengths.get("OFFSET", 0) % (milliseconds(slide) or 1)
     arguments = [time, _duration_text(size)]
     if call.kind != "TUMBLE" or offset:
@@ -221,12 +210,9 @@ def _end_time(call: WindowCall, window: exp.Expr, part: WindowPart) -> exp.Expr:
     match part:
         case "start" if call.kind == "CUMULATE":
             size, offset = call.lengths["SIZE"], call.lengths.get("OFFSET", 0) % call.lengths["SIZE"]
-            last = exp.Sub(
-                this=templates.call("unix_millis", _window_field(window, "end")), expression=exp.Literal.number(1)
-            )
-            since: exp.Expr = (
-                exp.Sub(this=last.copy(), expression=exp.Literal.number(offset)) if offset else last.copy()
-            )
+            end = templates.call("unix_millis", _window_field(window, "end"))
+            last = exp.Sub(this=end, expression=exp.Literal.number(1))
+            since = exp.Sub(this=last.copy(), expression=exp.Literal.number(offset)) if offset else last.copy()
             into = templates.call("pmod", since, exp.Literal.number(size))
             return templates.call("timestamp_millis", exp.Sub(this=last, expression=into))
         case "time":

@@ -89,8 +89,8 @@ class GroupCalls:
         if function is not None:
             return self._call(function, argument, only, distinct and function in ("sum", "list"))
         if self.windowed:
-            way_out = "read the rows through a model whose `event_time` sets neither that nor `late`"
-            raise UnsupportedStream(f"{name} in a window with `allowed_lateness_ms`", node, way_out)
+            hint = "read the rows through a model whose `event_time` sets neither that nor `late`"
+            raise UnsupportedStream(f"{name} in a window with `allowed_lateness_ms`", node, hint)
         raise UnsupportedStream(f"{name} without a window", node, "aggregate in a window: TUMBLE, HOP or SESSION")
 
     def _call(self, function: str, argument: exp.Expr | None, only: exp.Expr | None, distinct: bool) -> exp.Expr:

@@ -49,10 +49,10 @@ def closing_window(plan: StageBuilder, select: exp.Select, relations: Sequence[Q
     made, lateness_ms = plan.grouped_window(select), _stream_relations(relations)[0].flow.lateness_ms
     if made.call.kind == "SESSION":
         if lateness_ms:
-            way_out = "a closed session cannot reopen; read the rows through a model whose `event_time` does not set it"
-            raise UnsupportedStream("SESSION with `allowed_lateness_ms`", made.call.node, way_out)
-        way_out = f"Spark drops late rows of sessions without showing them; {_DROP}"
-        raise UnsupportedStream("SESSION with `late: dead_letter`", made.call.node, way_out)
+            hint = "a closed session cannot reopen; read the rows through a model whose `event_time` does not set it"
+            raise UnsupportedStream("SESSION with `allowed_lateness_ms`", made.call.node, hint)
+        hint = f"Spark drops late rows of sessions without showing them; {_DROP}"
+        raise UnsupportedStream("SESSION with `late: dead_letter`", made.call.node, hint)
     ends = _call_ends(select, made) if made.select is select else _column_ends(plan, select, made)
     return ClosingWindow(made.call.kind, *ends, lateness_ms)
 
@@ -97,8 +97,8 @@ def _stream_relations(relations: Sequence[QueryRelation]) -> list[QueryRelation]
 def refuse_hidden_late_rows(join: exp.Join, relations: Sequence[QueryRelation]) -> None:
     """Refuse a join by event time in Spark if late rows must be kept."""
     if any(r.flow.keeps_late for r in relations):
-        way_out = f"Spark drops late rows inside its join without showing them; {_DROP}"
-        raise UnsupportedStream("JOIN with `late: dead_letter`", join, way_out)
+        hint = f"Spark drops late rows inside its join without showing them; {_DROP}"
+        raise UnsupportedStream("JOIN with `late: dead_letter`", join, hint)
 
 
 def late_rows_query(select: exp.Select, relations: Sequence[QueryRelation], time: exp.Expr) -> LateRowsQuery | None:
@@ -112,9 +112,8 @@ def late_rows_query(select: exp.Select, relations: Sequence[QueryRelation], time
     if len(read) > 1 or any(r.flow.static for r in relations) or not read[0].flow.watermarked:
         raise UnsupportedStream("`late: dead_letter` behind a join", time, f"late rows cannot be found there; {_DROP}")
     if read[0].flow.mixed:
-        raise UnsupportedStream(
-            "`late: dead_letter` over UNION ALL", time, f"read each input in a model of its own, or {_DROP}"
-        )
+        hint = f"read each input in a model of its own, or {_DROP}"
+        raise UnsupportedStream("`late: dead_letter` over UNION ALL", time, hint)
     row = exp.alias_(call("struct", relation_star(read[0])), LATE_ROW)
     found = exp.Select(expressions=[row, exp.alias_(time.copy(), LATE_AT)])
     for name in ("from_", "joins", "laterals", "where"):

@@ -51,15 +51,14 @@ def extract_over(
     partition, order = resolved[0].partition, resolved[0].order
     for window, frame in zip(windows, resolved, strict=True):
         if (frame.partition, frame.order) != (partition, order):
-            raise UnsupportedStream(
-                "OVER with several partitions or orders", over_offset(window), "write a model for each"
-            )
+            name = "OVER with several partitions or orders"
+            raise UnsupportedStream(name, over_offset(window), "write a model for each")
     if order is None:
         raise UnsupportedStream("OVER without ORDER BY", place, "add ORDER BY with the event time")
     time = _order_time(order, relations, windows)
     if isinstance(time, exp.Column) and not any(is_event_time(time, r) for r in timely_relations(select, relations)):
-        way_out = "bound the join in time, or order by PROCTIME()"
-        raise UnsupportedStream("OVER by event time behind a join without a bound in time", place, way_out)
+        hint = "bound the join in time, or order by PROCTIME()"
+        raise UnsupportedStream("OVER by event time behind a join without a bound in time", place, hint)
     if time is not None:
         note_late_input(plan, time, relations, "OVER")
     flow = replace(stateless_flow(select, relations), watermarked=False)
@@ -106,9 +105,8 @@ def _resolve_frame(window: exp.Window, named: dict[str, exp.Window]) -> _OverFra
     if spec is None:
         return frame
     if (spec.args.get("end") or "CURRENT ROW") != "CURRENT ROW" or spec.args.get("start_side") == "FOLLOWING":
-        raise UnsupportedStream(
-            "a frame that reaches beyond the row", over_offset(window), "end the frame with CURRENT ROW"
-        )
+        name = "a frame that reaches beyond the row"
+        raise UnsupportedStream(name, over_offset(window), "end the frame with CURRENT ROW")
     if spec.args.get("start") == "UNBOUNDED":
         return replace(frame, by_row=spec.args.get("kind") == "ROWS")
     rows, range_ms = _frame_bounds(spec, window)
@@ -124,8 +122,8 @@ def _frame_bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int |
     range_ms = milliseconds(start) if spec.args.get("kind") == "RANGE" and isinstance(start, exp.Expr) else None
     if range_ms is not None and range_ms >= 0:
         return None, range_ms
-    way_out = "write ROWS BETWEEN n PRECEDING or RANGE BETWEEN INTERVAL … PRECEDING"
-    raise UnsupportedStream("this frame of OVER", over_offset(window), way_out)
+    hint = "write ROWS BETWEEN n PRECEDING or RANGE BETWEEN INTERVAL … PRECEDING"
+    raise UnsupportedStream("this frame of OVER", over_offset(window), hint)
 
 
 def _order_time(order: exp.Expr, relations: list[QueryRelation], windows: list[exp.Window]) -> exp.Expr | None:
@@ -185,8 +183,8 @@ class _OverCalls:
             case _ if (function := _FUNCTIONS.get(type(node))) is not None:
                 return self._call(function, node.this, frame)
             case _:
-                way_out = _FIRST_ROWS if _is_rank(node) else "aggregate in a window: TUMBLE, HOP or SESSION"
-                raise UnsupportedStream(f"{written_name(node)} with OVER", node, way_out)
+                hint = _FIRST_ROWS if _is_rank(node) else "aggregate in a window: TUMBLE, HOP or SESSION"
+                raise UnsupportedStream(f"{written_name(node)} with OVER", node, hint)
 
     def _shift_call(self, node: exp.Lag | exp.Lead) -> exp.Expr:
         offset, default = node.args.get("offset"), node.args.get("default")

@@ -122,8 +122,8 @@ def _plan_query(plan: StageBuilder, query: exp.Expr, *, nested: bool = True) -> 
 def _plan_union(plan: StageBuilder, union: exp.SetOperation) -> Flow:
     sides = [_plan_query(plan, side) for side in (union.left, union.right)]
     if any(side.kind != "rows" for side in sides):
-        way_out = "unite the rows before they are grouped or joined"
-        raise UnsupportedStream("UNION of changes", offset_of(union.right), way_out)
+        hint = "unite the rows before they are grouped or joined"
+        raise UnsupportedStream("UNION of changes", offset_of(union.right), hint)
     if isinstance(union, exp.Intersect):
         raise UnsupportedStream("INTERSECT", offset_of(union.right), "use an inner join")
     if isinstance(union, exp.Union) and union.args.get("distinct"):
@@ -214,8 +214,8 @@ def _note_late_windows(plan: StageBuilder, select: exp.Select, relations: list[Q
         output.set(name, select.args.get(name))
     if "_time" in stateless_flow(output, relations).stale:
         text = describe_late_rows(time.name, "the window")
-        way_out = late_input_hint(time, relations, plan.inputs) or BETWEEN
-        plan.notes.append(Problem(LATE_CODE, text, offset_of(time), way_out, time.name))
+        hint = late_input_hint(time, relations, plan.inputs) or BETWEEN
+        plan.notes.append(Problem(LATE_CODE, text, offset_of(time), hint, time.name))
 
 
 def _is_stateless(select: exp.Select) -> bool:
@@ -250,8 +250,8 @@ def _plan_outputs(plan: StageBuilder, select: exp.Select, relations: list[QueryR
         if flow.kind != "rows":
             raise UnsupportedStream("a window over changes", select, "use windows over append-only rows")
         if not flow.watermarked:
-            way_out = "compute it in another model, which reads this one"
-            raise UnsupportedStream("a window behind another operator", select, way_out)
+            hint = "compute it in another model, which reads this one"
+            raise UnsupportedStream("a window behind another operator", select, hint)
         window = closing_window(plan, select, relations)
         if window is None:
             return stateless_flow(select, relations)

@@ -111,10 +111,17 @@ class QueryRelation:
 class UnsupportedStream(Exception):
     """A query that cannot be split into stages. The problem is shown to the user."""
 
-    def __init__(self, name: str, node: exp.Expr | int, way_out: str) -> None:
+    def __init__(self, name: str, node: exp.Expr | int, hint: str) -> None:
         super().__init__(name)
         offset = node if isinstance(node, int) else offset_of(node)
-        self.problem = Problem("sql-unsupported", f"{name} cannot run as a stream here", offset, way_out, subject=name)
+        self.problem = Problem("sql-unsupported", f"{name} cannot run as a stream here", offset, hint, subject=name)
+
+
+def unowned_column(column: exp.Column) -> UnsupportedStream:
+    """Return the error for a column whose relation cannot be determined."""
+    return UnsupportedStream(
+        f"the column `{column.name}` without its input", column, "write the input's name before it"
+    )
 
 
 RANK: Final = "_rank"
@@ -162,7 +169,7 @@ class StageBuilder:
     def grouped_window(self, select: exp.Select) -> SelectWindow:
         return self.followed.made.get(id(select)) or self.followed.groups[id(select)]
 
-    def note_unbounded_state(self, name: str, offset: int, way_out: str = "use a window") -> None:
+    def note_unbounded_state(self, name: str, offset: int, hint: str = "use a window") -> None:
         """Note state that grows with the keys, with an alternative to a TTL. With a TTL nothing is noted."""
-        if self.ttl_ms is None and (name, offset, way_out) not in self.unbounded:
-            self.unbounded.append((name, offset, way_out))
+        if self.ttl_ms is None and (name, offset, hint) not in self.unbounded:
+            self.unbounded.append((name, offset, hint))

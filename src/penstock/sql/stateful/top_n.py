@@ -101,9 +101,8 @@ def extract_top_n(
         view = plan.sql(sign_changes(exp.Table(this=exp.to_identifier(view, quoted=True))))
     _read_top_n(select, found, view)
     known = stateless_flow(exp.Select(expressions=[e.copy() for e in kept]), relations)
-    shown = {
-        k.alias: name for e, k in zip(partition, keys, strict=True) if (name := _partition_output(e, kept, relations))
-    }
+    named = ((key.alias, _partition_output(e, kept, relations)) for e, key in zip(partition, keys, strict=True))
+    shown = {key: name for key, name in named if name}
     flow = _top_n_flow(operator, Flow(columns=known.columns, clocks=known.clocks, watermarked=False))
     return QueryRelation(alias, select.args["from_"].this, flow, packed=True, shown=shown if flow.key else {})
 
@@ -163,9 +162,8 @@ def _partition_order(found: TopNQuery) -> tuple[list[exp.Expr], exp.Order]:
     window = found.window
     others = [n for n in own_nodes(found.inner) if isinstance(n, exp.Window) and n is not window]
     if others:
-        raise UnsupportedStream(
-            "OVER beside ROW_NUMBER", over_offset(others[0]), "number the rows in a subquery of its own"
-        )
+        hint = "number the rows in a subquery of its own"
+        raise UnsupportedStream("OVER beside ROW_NUMBER", over_offset(others[0]), hint)
     if found.inner.args.get("group") is not None or found.inner.args.get("distinct"):
         raise UnsupportedStream("ROW_NUMBER over GROUP BY", over_offset(window), "group in a subquery")
     if found.limit < 1:

@@ -86,9 +86,8 @@ def _is_doubtful(node: exp.Expr) -> bool:
         case exp.Extract():
             return node.name.upper() == "SECOND" and not _has_type(node, exp.DType.BIGINT)
         case exp.Case():
-            return not _is_widest(
-                node, [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
-            )
+            results = [branch.args["true"] for branch in node.args["ifs"]]
+            return not _is_widest(node, [*results, node.args.get("default")])
         case exp.If():
             is_branch = isinstance(node.parent, exp.Case)
             return not is_branch and not _is_widest(node, [node.args["true"], node.args.get("false")])

@@ -42,8 +42,8 @@ def join_changes(
     asked = join_conditions(join, left, right, where_condition(select))
     outer = join.side in OUTER
     if asked.rest and outer:
-        way_out = "bound it in time, or filter its inputs"
-        raise UnsupportedStream(f"{join.side} JOIN with more than equalities", join, way_out)
+        hint = "bound it in time, or filter its inputs"
+        raise UnsupportedStream(f"{join.side} JOIN with more than equalities", join, hint)
     for_left, for_right = take_side_filters(select, join, place, left, right)
     select.set("where", combine_conditions([*conjuncts(where_condition(select)), *asked.rest]))
     side = left_side(select, place, left, [*asked.on_left, *for_left])
@@ -116,14 +116,14 @@ def _join_times(
         return None, None
     timed = [r for r in left if isinstance(version, exp.Column) and is_event_time(version, r)]
     if not timed:
-        way_out = "write the event time of the left side, or PROCTIME()"
-        raise UnsupportedStream(f"{VERSIONS} something else than a time", join, way_out)
+        hint = "write the event time of the left side, or PROCTIME()"
+        raise UnsupportedStream(f"{VERSIONS} something else than a time", join, hint)
     if not all(r.flow.watermarked for r in timed):
-        way_out = "join in a model of its own, which reads what comes before"
-        raise UnsupportedStream(f"{VERSIONS} behind another operator", join, way_out)
+        hint = "join in a model of its own, which reads what comes before"
+        raise UnsupportedStream(f"{VERSIONS} behind another operator", join, hint)
     if not right.flow.times:
-        way_out = f"declare `event_time` on the source of `{right.alias}`"
-        raise UnsupportedStream(f"{VERSIONS} without an event time of the versions", join, way_out)
+        hint = f"declare `event_time` on the source of `{right.alias}`"
+        raise UnsupportedStream(f"{VERSIONS} without an event time of the versions", join, hint)
     return version, exp.column(min(right.flow.times), table=right.alias, quoted=True)
 
 

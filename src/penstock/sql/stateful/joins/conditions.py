@@ -29,13 +29,13 @@ def is_operator_join(
     """Whether one of our operators must run a join. Spark runs a join with a table, in every batch."""
     if right.flow.static:
         if join.side in {"RIGHT", "FULL"}:
-            way_out = "use JOIN or LEFT JOIN: nothing comes from a table"
-            raise UnsupportedStream(f"{join.side} JOIN with a table", join, way_out)
+            hint = "use JOIN or LEFT JOIN: nothing comes from a table"
+            raise UnsupportedStream(f"{join.side} JOIN with a table", join, hint)
         return False
     if right.flow.kind == "rows" and all(r.flow.static for r in left):
         if join.side in {"LEFT", "FULL"} or join.kind in {"SEMI", "ANTI"}:
-            way_out = "use JOIN or RIGHT JOIN, or begin with the stream: nothing comes from a table"
-            raise UnsupportedStream(f"{join.side or join.kind} JOIN with a table", join, way_out)
+            hint = "use JOIN or RIGHT JOIN, or begin with the stream: nothing comes from a table"
+            raise UnsupportedStream(f"{join.side or join.kind} JOIN with a table", join, hint)
         return False
     if all(r.flow.static for r in left):
         raise UnsupportedStream("changes behind a table", join, "begin with the changes: FROM changes JOIN table")

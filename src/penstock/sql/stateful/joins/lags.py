@@ -85,11 +85,11 @@ def late_input_hint(time: exp.Column, relations: Sequence[QueryRelation], inputs
 
 def note_late_input(plan: StageBuilder, time: exp.Expr, relations: Sequence[QueryRelation], name: str) -> None:
     """Note a part of the query that drops late rows of an input, by a time that a join of another model emits late."""
-    way_out = late_input_hint(time, relations, plan.inputs) if isinstance(time, exp.Column) else None
-    if way_out is not None:
+    hint = late_input_hint(time, relations, plan.inputs) if isinstance(time, exp.Column) else None
+    if hint is not None:
         text = describe_late_rows(time.name, name)
         if not any(note.message == text for note in plan.notes):
-            plan.notes.append(Problem(LATE_CODE, text, offset_of(time), way_out, time.name))
+            plan.notes.append(Problem(LATE_CODE, text, offset_of(time), hint, time.name))
 
 
 def note_late_joins(plan: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> None:

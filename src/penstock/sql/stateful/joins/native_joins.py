@@ -15,7 +15,7 @@ from penstock.sql.stateful.select import (
     referenced_tables,
     where_condition,
 )
-from penstock.sql.stateful.stages import QueryRelation, UnsupportedStream
+from penstock.sql.stateful.stages import QueryRelation, unowned_column
 
 _PRESERVING: Final = (frozenset({"LEFT", "FULL"}), frozenset({"RIGHT", "FULL"}))
 """The joins that emit unmatched rows of the left side, or of the right side."""
@@ -66,13 +66,9 @@ def _add_partner_key(join: exp.Join, left: Sequence[QueryRelation], right: Query
 
 def _refuse_unowned_column(part: exp.Expr) -> None:
     """Refuse a condition whose side cannot be determined. An equality belongs to both sides."""
-    if "" in referenced_tables(part) and not (
-        isinstance(part, exp.EQ) and referenced_tables(part.left) and referenced_tables(part.right)
-    ):
-        column = next(c for c in part.find_all(exp.Column) if not c.table)
-        raise UnsupportedStream(
-            f"the column `{column.name}` without its input", column, "write the input's name before it"
-        )
+    is_equality = isinstance(part, exp.EQ) and referenced_tables(part.left) and referenced_tables(part.right)
+    if "" in referenced_tables(part) and not is_equality:
+        raise unowned_column(next(c for c in part.find_all(exp.Column) if not c.table))
 
 
 def _partner_mark(keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], no_partner: int) -> exp.Expr:
