@@ -159,16 +159,16 @@ class AggregateKernel:
         stays = stays[other]
         now, gone = pa.array(np.concatenate([comes, stays])), pa.array(goes)
         every = pa.array(np.concatenate([comes, stays, goes]))
-        letters = np.repeat(np.array(["i", "u", "d"]), [len(comes), len(stays), len(goes)])
+        operations = np.repeat(np.array(["i", "u", "d"]), [len(comes), len(stays), len(goes)])
         arrays = [array.take(every) for array in keys]
         results = [(before[call.name], after[call.name]) for call in self.operator.calls]
         arrays += [pa.concat_arrays([new.take(now), old.take(gone)]) for old, new in results]
-        arrays.append(pa.array(letters, pa.string()))
+        arrays.append(pa.array(operations, pa.string()))
         if self.operator.with_before:
             parts = [old.take(every) for old, _ in results]
-            present = pa.array(letters != "i").buffers()[1]
+            present = pa.array(operations != "i").buffers()[1]
             kind = self.output.field(BEFORE).type
-            arrays.append(pa.Array.from_buffers(kind, len(letters), [present], children=parts))
+            arrays.append(pa.Array.from_buffers(kind, len(operations), [present], children=parts))
         return build_table(self.output, arrays)
 
     def _value_table_names(self) -> tuple[str | None, ...]:

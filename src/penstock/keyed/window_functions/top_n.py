@@ -111,12 +111,12 @@ class RankingKernel:
     def _changes(self, rows: pa.Table, before: RowPlaces, after: RowPlaces) -> pa.Table:
         by_place = self.operator.rank is not None or self.operator.limit == 1
         comes, other, goes = (self._changes_by_place if by_place else self._changes_by_content)(rows, before, after)
-        letters = np.repeat(np.array(["i", "u", "d"]), [len(comes.rows), len(other.rows), len(goes.rows)])
+        operations = np.repeat(np.array(["i", "u", "d"]), [len(comes.rows), len(other.rows), len(goes.rows)])
         table = rows.take(pa.array(np.concatenate([comes.rows, other.rows, goes.rows])))
         arrays = [column(table, name) for name in self.operator.columns]
         if self.operator.rank is not None:
             arrays.append(pa.array(np.concatenate([comes.places, other.places, goes.places]) + 1))
-        return build_table(self.output, [*arrays, pa.array(letters, pa.string())])
+        return build_table(self.output, [*arrays, pa.array(operations, pa.string())])
 
     def _changes_by_place(
         self, rows: pa.Table, before: RowPlaces, after: RowPlaces

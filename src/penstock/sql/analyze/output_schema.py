@@ -215,8 +215,8 @@ def _shared_type(same: tuple[exp.Expr, ...]) -> str | None:
 def _computed_type(projection: exp.Expr) -> str | None:
     """Return the type of an output; None for most computed decimals, which Spark widens by its own rules."""
     expression = projection.unalias()
-    if (wide := int256_type(projection.type)) is not None:
-        return wide
+    if (number_type := int256_type(projection.type)) is not None:
+        return number_type
     if projection.type is not None and projection.type.this is exp.DType.DECIMAL:
         return type_text(projection.type) if isinstance(expression, exp.Cast) else decimal_type(expression)
     return type_text(projection.type) if is_trusted(projection) else None

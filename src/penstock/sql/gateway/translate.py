@@ -225,7 +225,7 @@ class _GatewayTranslator:
             return ".".join([output.text, *path[1:]])
         known = {c.name.casefold(): c.name for c in self.below.columns or ()}
         if self.below.columns is not None and path[0].casefold() not in known:
-            raise _RefusedError(node, path[0], f"`{path[0]}` is no field of the records")
+            raise _RefusedError(node, path[0], f"the records have no field `{path[0]}`")
         path = (known.get(path[0].casefold(), path[0]), *path[1:])
         if not all(map(_is_name, path)):
             raise _RefusedError(node, f"field called `{'.'.join(path)}`")

@@ -122,12 +122,12 @@ def misplaced_aggregates(query: Query) -> Iterator[Problem]:
         word, around = written_name(node), node.parent
         while around is not None and not isinstance(around, exp.Query | exp.Window | exp.Where | exp.Join | exp.Group):
             if is_group_aggregate(around):
-                text, hint = f"{word} stands inside {written_name(around)}", "compute one of them in a subquery"
+                text, hint = f"{word} is used inside {written_name(around)}", "compute one of them in a subquery"
                 yield Problem("sql-not-grouped", text, start_of(node), hint, word)
                 break
             around = around.parent
         if isinstance(around, exp.Where | exp.Join | exp.Group):
             clause = {exp.Where: "WHERE", exp.Join: "ON", exp.Group: "GROUP BY"}[type(around)]
             hint = "write it in HAVING, after GROUP BY" if clause == "WHERE" else "compute it in a subquery"
-            text = f"{word} stands in {clause}, before rows are grouped"
+            text = f"{word} is used in {clause}, before rows are grouped"
             yield Problem("sql-not-grouped", text, start_of(node), hint, word)

@@ -37,7 +37,7 @@ def _check_function(node: exp.Expr) -> Iterator[Problem]:
     takes_column = is_aggregate(node) and not isinstance(node, exp.Count)
     if takes_column and any(isinstance(argument, exp.Star) for argument in _arguments(node)):
         word = written_name(node)
-        yield argument_problem(node, f"{word}(*) is of no column", f"write {word}(column)", word)
+        yield argument_problem(node, f"{word}(*) names no column", f"write {word}(column)", word)
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:

@@ -143,12 +143,12 @@ def _parse_table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[
     if data[0].token_type == TokenType.TABLE:
         data = data[1:]
     elif data[0].token_type != TokenType.L_PAREN:
-        raise BadWindowTableError("a window is over a table", start, hint)
+        raise BadWindowTableError("a window needs a table", start, hint)
     keywords = (at for at, token in enumerate(data) if token.token_type == TokenType.PARTITION_BY)
     parted = next((at for at in keywords if not _bracket_depth(data, at)), None)
     table, keys = (data, data[:0]) if parted is None else (data[:parted], data[parted + 1 :])
     if not table:
-        raise BadWindowTableError("a window is over a table", start, hint)
+        raise BadWindowTableError("a window needs a table", start, hint)
     if keys and keys[0].token_type == TokenType.L_PAREN:
         keys = keys[1 : _closing_index(keys, 0)]
     return expand_window_tables(list(table)), [key for key in _split_arguments(keys) if key]
@@ -157,10 +157,10 @@ def _parse_table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[
 def _descriptor_column(time: Sequence[Token]) -> Sequence[Token]:
     """Return the column in `DESCRIPTOR(ts)`."""
     if len(time) < 4 or time[0].text.upper() != "DESCRIPTOR" or time[1].token_type != TokenType.L_PAREN:
-        raise BadWindowTableError("a window names its time", time[0].start, "write DESCRIPTOR(column)")
+        raise BadWindowTableError("a window needs a time column", time[0].start, "write DESCRIPTOR(column)")
     inside = time[2 : _closing_index(time, 1)]
     if len(_split_arguments(inside)) > 1:
-        raise BadWindowTableError("a window is over one time", time[0].start, "write DESCRIPTOR(column)")
+        raise BadWindowTableError("a window takes one time column", time[0].start, "write DESCRIPTOR(column)")
     return inside
 
 

@@ -34,7 +34,7 @@ from penstock.sql.types.int256 import (
 from penstock.sql.types.literals import decimal_literal, int_literal
 from penstock.sql.types.long_decimals import decimal_bytes, decimal_sizes
 
-_NUMBER: Final = "wide"
+_NUMBER: Final = "number"
 _COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Sequence[str]]]] = (
     (exp.Between, ("this", "low", "high")),
     (exp.In, ("this", "expressions")),

@@ -85,7 +85,7 @@ def _align_branches(branches: Sequence[exp.Select]) -> None:
     for branch in branches:
         outputs = list(branch.expressions)
         place, width = widths[0] if widths else (len(outputs), len(outputs) + 1)
-        # A branch that is as wide already has a column there, which only the other branch names.
+        # A branch with as many columns has one there already, which only the other branch names.
         if _op_index(branch) is None and len(outputs) != width:
             outputs.insert(place, _op_column(branch))
             branch.set("expressions", outputs)

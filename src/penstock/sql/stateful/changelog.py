@@ -77,15 +77,15 @@ def forward_changes(select: exp.Select, relations: list[QueryRelation], flow: Fl
         select.set("expressions", [*select.expressions, exp.column(SIGN)])
         return replace(outputs, kind="signed", key=key if len(key) == len(names) else ())
     hidden = [free_name(f"_k{place}", outputs) for place in range(len(names))]
-    carried = [
+    key_columns = [
         exp.alias_(_key_column(relations[0], column), other)
         for column, name, other in zip(flow.key, names, hidden, strict=True)
         if name is None
     ]
     key = tuple(name or other for name, other in zip(names, hidden, strict=True))
     _pass_changes(select)
-    select.set("expressions", [*select.expressions, *carried])
-    return replace(outputs, kind="changes", key=key, hidden=frozenset(e.alias for e in carried))
+    select.set("expressions", [*select.expressions, *key_columns])
+    return replace(outputs, kind="changes", key=key, hidden=frozenset(e.alias for e in key_columns))
 
 
 def key_output(select: exp.Select, relation: QueryRelation, name: str) -> str | None:

@@ -133,16 +133,16 @@ def _output_changes(
     condition: exp.Expr | None,
     window: ClosingWindow | None,
 ) -> Flow:
-    """Emit changes by key. Columns of the key that are not outputs are carried as hidden columns."""
+    """Emit changes by key. Columns of the key that are not outputs become hidden columns."""
     flow = Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
     identifier = None if window is None else _window_output(window, outputs, calls)
     spare = () if window is None or identifier is None else (window.start, *window.identifiers)
     names = [name for key, name in calls.named_keys() if key not in spare]
     shown = {e.unalias().name: e.alias_or_name for e in outputs if isinstance(e.unalias(), exp.Column)}
     hidden = {name: free_name(name, flow) for name in names if name not in shown}
-    carried = [exp.alias_(internal_column(name), other) for name, other in hidden.items()]
+    key_columns = [exp.alias_(internal_column(name), other) for name, other in hidden.items()]
     operation = exp.column(OP, quoted=True) if condition is None else _having_operation(condition, calls)
-    select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True), *carried])
+    select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True), *key_columns])
     if condition is not None:
         _filter_changes(select)
     key = (*(shown.get(name) or hidden[name] for name in names), *([identifier] if identifier else []))

@@ -89,7 +89,7 @@ def plan_stages(
 
 
 def _drop_hidden_columns(tree: exp.Query, flow: Flow) -> tuple[exp.Query, Flow]:
-    """Remove the columns that only carried a key from the outputs."""
+    """Remove the outputs that are only hidden columns of a key."""
     if flow.kind != "changes" or not flow.hidden:
         return tree, flow
     star = exp.Star(except_=[exp.to_identifier(name, quoted=True) for name in sorted(flow.hidden)])

@@ -1,4 +1,4 @@
-"""Carry a column of a query's input through to its output."""
+"""Append a column of a query's input to its outputs."""
 
 from typing import Final
 
