@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.keyed.aggregates.folds import Fold, NewRows, call_fold
 from penstock.keyed.aggregates.value_tables import ARRIVAL, SLOT, Bag, Series, call_result, value_table_names
 from penstock.keyed.arrow.arrays import Flags, normalize_floats, numbers, pad_nulls, valid_flags
-from penstock.keyed.arrow.codes import codes, differ, first_rows
+from penstock.keyed.arrow.codes import codes, differing_rows, first_rows
 from penstock.keyed.arrow.sort_order import arrival_numbers
 from penstock.keyed.arrow.sums import name_overflow_key, sum_type
 from penstock.keyed.arrow.tables import build_table, column, concat
@@ -46,7 +46,7 @@ class AggregateKernel:
     def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
         old = self._live_state(state, clock)
         if self.operator.closes is not None:
-            return self._closing(old, inputs[0], clock, self.operator.closes)
+            return self._close_windows(old, inputs[0], clock, self.operator.closes)
         if inputs[0].num_rows == 0:
             return KernelResult(old, self.output.empty_table())
         keys, rows = self._locate_keys(old, inputs[0])
@@ -55,7 +55,7 @@ class AggregateKernel:
         output = self._changes(keys, before, after, touched, np.arange(rows.size) < old[KEYS].num_rows, there)
         return KernelResult(new if there.all() else _filter_keys(new, there), output)
 
-    def _closing(self, old: dict[str, pa.Table], came: pa.Table, clock: Clock, end: str) -> KernelResult:
+    def _close_windows(self, old: dict[str, pa.Table], came: pa.Table, clock: Clock, end: str) -> KernelResult:
         """Emit each window once the watermark has reached its end, and drop windows whose allowed lateness is over."""
         lateness = self.operator.lateness_ms * 1000
         given = drop_late(came, end, clock, lateness)
@@ -87,7 +87,7 @@ class AggregateKernel:
             was = old[name].filter(pa.array(mine))
             homes = zip(self.operator.calls, self._value_table_names(), strict=True)
             calls = [call for call, home in homes if home == name]
-            now = kept.changed(was, *_argument_values(calls[0], given, rows))
+            now = kept.apply_rows(was, *_argument_values(calls[0], given, rows))
             new[name] = concat(old[name].filter(pa.array(~mine)), now)
             for call in calls:
                 with name_overflow_key(keys):
@@ -130,7 +130,7 @@ class AggregateKernel:
         np.maximum.at(touched, rows.owners, numbers(column(given, NOW)))
         arrays = [*keys, pa.array(touched)]
         if self.operator.signed:
-            arrays.append(pa.array(numbers(pad_nulls(column(old, ROWS), rows.size)) + rows.counted()))
+            arrays.append(pa.array(numbers(pad_nulls(column(old, ROWS), rows.size)) + rows.net_counts()))
         if self.operator.closes is not None:
             arrays.append(pad_nulls(column(old, EMITTED), rows.size))
         for call, fold in self._folds():
@@ -153,15 +153,14 @@ class AggregateKernel:
     ) -> pa.Table:
         comes, goes = np.flatnonzero(touched & there & ~known), np.flatnonzero(touched & known & ~there)
         stays = np.flatnonzero(touched & known & there)
-        other = np.zeros(len(stays), bool)
-        for call in self.operator.calls:
-            other |= differ(before[call.name].take(pa.array(stays)), after[call.name].take(pa.array(stays)))
-        stays = stays[other]
+        results = [(before[call.name], after[call.name]) for call in self.operator.calls]
+        places = pa.array(stays)
+        olds, news = [old.take(places) for old, _ in results], [new.take(places) for _, new in results]
+        stays = stays[differing_rows(olds, news, len(stays))]
         now, gone = pa.array(np.concatenate([comes, stays])), pa.array(goes)
         every = pa.array(np.concatenate([comes, stays, goes]))
         operations = np.repeat(np.array(["i", "u", "d"]), [len(comes), len(stays), len(goes)])
         arrays = [array.take(every) for array in keys]
-        results = [(before[call.name], after[call.name]) for call in self.operator.calls]
         arrays += [pa.concat_arrays([new.take(now), old.take(gone)]) for old, new in results]
         arrays.append(pa.array(operations, pa.string()))
         if self.operator.with_before:

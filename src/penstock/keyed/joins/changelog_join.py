@@ -50,7 +50,10 @@ class ChangeJoinKernel:
             _build_side(old[i], new[i], found[2 * i], found[2 * i + 1], touched, (keys[i], columns[i]), clock)
             for i in (0, 1)
         )
-        changes = [_pairs(left, right, left.changed, right.all), _pairs(left, right, ~left.changed, right.changed)]
+        changes = [
+            _changed_pairs(left, right, left.changed, right.all),
+            _changed_pairs(left, right, ~left.changed, right.changed),
+        ]
         totals = [_totals(side, count) for side in (left, right)]
         if alone[0]:
             rows, net = _unmatched_rows(left, totals[1])
@@ -154,7 +157,7 @@ def _build_side(
     )
 
 
-def _pairs(left: _ChangeSide, right: _ChangeSide, lefts: Flags, rights: Flags) -> tuple[Ints, Ints, Ints]:
+def _changed_pairs(left: _ChangeSide, right: _ChangeSide, lefts: Flags, rights: Flags) -> tuple[Ints, Ints, Ints]:
     """Return the indexes of all pairs of the chosen rows, and the change in the count of each pair."""
     one, other = matching_pairs(np.flatnonzero(lefts & (left.key >= 0)), left.key, np.flatnonzero(rights), right.key)
     net = left.after[one] * right.after[other] - left.before[one] * right.before[other]

@@ -153,7 +153,7 @@ class OverKernel:
                 frame = RowFrames(np.maximum(begin, here - (call.rows or 0)), here + 1)
             else:
                 frame = ranges[call.range_ms]
-            values[call.name] = evaluate_frames(call, self._summable(call, seen), row_weights(call, seen), frame)
+            values[call.name] = evaluate_frames(call, self._cast_summands(call, seen), row_weights(call, seen), frame)
         return values, table.filter(pa.array(self._visible_flags(calls, keys, at, clock)))
 
     def _range(self, reach: int, keys: Ints, at: Ints, here: Ints) -> RowFrames:
@@ -195,7 +195,7 @@ class OverKernel:
             if call.function in ("count", "row_number"):
                 weights = np.concatenate([numbers(before), weights])[order]
             else:
-                both = pa.concat_arrays([before, self._summable(call, seen)]).take(pa.array(order))
+                both = pa.concat_arrays([before, self._cast_summands(call, seen)]).take(pa.array(order))
             frame = RowFrames(start, here + 1 if call.by_row or call.function == "row_number" else stop)
             values[call.name] = evaluate_frames(call, both, weights, frame)
 
@@ -249,7 +249,7 @@ class OverKernel:
     def _call_type(self, call: OverCall) -> pa.DataType:
         return call_type(call, self.schemas[0])
 
-    def _summable(self, call: OverCall, seen: pa.Array) -> pa.Array:
+    def _cast_summands(self, call: OverCall, seen: pa.Array) -> pa.Array:
         """Cast the values of a sum to the type of the sum; return other values unchanged."""
         return seen.cast(self._call_type(call)) if call.function == "sum" else seen
 

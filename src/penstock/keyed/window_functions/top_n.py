@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.keyed.arrow.arrays import Flags, Ints, numbers
-from penstock.keyed.arrow.codes import codes, differ
+from penstock.keyed.arrow.codes import codes, differing_rows
 from penstock.keyed.arrow.segments import places_within, survivors
 from penstock.keyed.arrow.sort_order import arrival_numbers, sort_by_content, sort_keys
 from penstock.keyed.arrow.tables import build_table, column, concat, unique_names
@@ -129,9 +129,8 @@ class RankingKernel:
         old, new = before.where(was), after.where(now)
         moved = np.flatnonzero(old.rows != new.rows)
         left, right = (rows.take(pa.array(some.rows[moved])) for some in (old, new))
-        other = np.zeros(len(moved), bool)
-        for name in self.operator.columns:
-            other |= differ(column(left, name), column(right, name))
+        columns = ([column(table, name) for name in self.operator.columns] for table in (left, right))
+        other = differing_rows(*columns, len(moved))
         return after.where(comes), new.where(moved[other]), before.where(goes)
 
     def _changes_by_content(

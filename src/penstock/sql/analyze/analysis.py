@@ -125,16 +125,16 @@ def _analyze_sql(
             problems.append(Problem("sql-unknown-table", text, table.offset, hint, table.name))
     if not known and not problems:
         problems.append(Problem("sql-statement", "the SELECT reads from nothing", 0, 'add FROM {{ source("name") }}'))
-    followed = index_windows(parsed.tree)
-    constructs, calls = stateful_constructs(parsed, followed, lookups), root_windows(followed)
+    windows = index_windows(parsed.tree)
+    constructs, calls = stateful_constructs(parsed, windows, lookups), root_windows(windows)
     if problems:
         return QueryAnalysis(False, tuple(problems), constructs=constructs, windows=calls)
-    if followed:
-        problems += [*window_problems(parsed.tree), *window_misuses(followed)]
+    if windows:
+        problems += [*window_problems(parsed.tree), *window_misuses(windows)]
     once = len(read) == 1 and not calls
     passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
     asks = model_calls(parsed)
-    analysis = analyze_outputs(name_models(bind_tables(parsed, known)), inputs, answers, windowed=bool(followed))
+    analysis = analyze_outputs(name_models(bind_tables(parsed, known)), inputs, answers, windowed=bool(windows))
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
     return QueryAnalysis(
         sound=True,

@@ -95,8 +95,8 @@ def analyze_outputs(
     names = {
         n: None if columns is None else frozenset(c.name.casefold() for c in columns) for n, columns in inputs.items()
     }
-    followed = index_windows(tree) if windowed else WindowIndex()
-    times = tuple(_window_origin(made, followed, names) for made in followed.roots())
+    windows = index_windows(tree) if windowed else WindowIndex()
+    times = tuple(_window_origin(made, windows, names) for made in windows.roots())
     if _has_open_outputs(tree):
         return OutputAnalysis(times=times)
     if problems := tuple(_unusable_outputs(tree, written_names)):
@@ -114,7 +114,7 @@ def analyze_outputs(
         columns=tuple(Column(spelled.get(name, name), kind) for name, kind in types),
         origins={spelled.get(name, name): found for name, found in traced.items()},
         times=times,
-        window_times={spelled.get(name, name): end for name, end in _window_outputs(tree, followed, names)},
+        window_times={spelled.get(name, name): end for name, end in _window_outputs(tree, windows, names)},
         problems=(
             *wrong_arguments(typed, known, in_flink=query.dialect is PROJECT),
             *unordered_keys(typed, known),
@@ -169,21 +169,21 @@ def _output_types(
             yield name, None if makes_rows else _shared_type(same)
 
 
-def _window_origin(made: SelectWindow, followed: WindowIndex, known: KnownColumns) -> InputColumn | None:
+def _window_origin(made: SelectWindow, windows: WindowIndex, known: KnownColumns) -> InputColumn | None:
     """Return the input column that a window is over; None if it is over an expression."""
     time = made.call.time
-    return origin_of(time, followed.scopes[id(made.select)], known) if isinstance(time, exp.Column) else None
+    return origin_of(time, windows.scopes[id(made.select)], known) if isinstance(time, exp.Column) else None
 
 
-def _window_outputs(tree: exp.Query, followed: WindowIndex, known: KnownColumns) -> Iterator[tuple[str, WindowTime]]:
+def _window_outputs(tree: exp.Query, windows: WindowIndex, known: KnownColumns) -> Iterator[tuple[str, WindowTime]]:
     """Return the outputs that are times of windows.
 
     Whole windows come in the order of their ends, but single rows may be behind by the size of the window. The start of
     a session is not included: a session may begin any time before others that ended earlier.
     """
-    for name, column in followed.outputs.get(id(tree), {}).items():
+    for name, column in windows.outputs.get(id(tree), {}).items():
         made = column.made
-        origin = _window_origin(followed.root(made), followed, known)
+        origin = _window_origin(windows.root(made), windows, known)
         behind = 0 if column.closed else made.call.lengths.get("SIZE", 0)
         if origin is not None and not (made.call.kind == "SESSION" and column.part == "start"):
             yield name, WindowTime(origin, column.part, behind)

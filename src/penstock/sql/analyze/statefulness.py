@@ -37,15 +37,15 @@ class Construct:
 
 
 def stateful_constructs(
-    query: Query, followed: WindowIndex | None = None, lookups: Collection[str] = ()
+    query: Query, windows: WindowIndex | None = None, lookups: Collection[str] = ()
 ) -> tuple[Construct, ...]:
     """Find the constructs of a query that keep state or cannot run.
 
     A construct that cannot run has the offset of its keyword; the others have the offset of the first name in them.
-    `followed` is passed if the windows of the query are known already. `lookups` are the lookup tables, in lower case:
+    `windows` is passed if the windows of the query are known already. `lookups` are the lookup tables, in lower case:
     a join with one keeps no state, because Spark reads it as a whole in every batch.
     """
-    found = _constructs(query.tree, index_windows(query.tree) if followed is None else followed, frozenset(lookups))
+    found = _constructs(query.tree, index_windows(query.tree) if windows is None else windows, frozenset(lookups))
     placed = (
         replace(c, offset=keyword_offset(query, c.name, c.offset, c.word)) if c.hint or c.word else c for c in found
     )
@@ -76,9 +76,9 @@ class Window:
     offset: int
 
 
-def root_windows(followed: WindowIndex) -> tuple[Window, ...]:
+def root_windows(windows: WindowIndex) -> tuple[Window, ...]:
     """Return the windows that are not over another window, in the order of the text."""
-    calls = [made.call for made in followed.roots()]
+    calls = [made.call for made in windows.roots()]
     return tuple(Window("" if c.time is None else _describe_time(c.time), offset_of(c.node)) for c in calls)
 
 
@@ -95,7 +95,7 @@ def unsupported_problems(constructs: Iterable[Construct], *, never: bool) -> tup
     )
 
 
-def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) -> Iterator[Construct]:
+def _constructs(tree: exp.Expr, windows: WindowIndex, lookups: frozenset[str]) -> Iterator[Construct]:
     for node in tree.find_all(*_CLASSES):
         match node:
             case exp.Query() if _is_value(node):
@@ -104,7 +104,7 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
                 hint = "put a condition on single rows into WHERE"
                 yield Construct("HAVING without GROUP BY", offset_of(node), hint, never=True)
             case exp.Group():
-                yield from _group_constructs(node, followed)
+                yield from _group_constructs(node, windows)
             case exp.Table() if node.args.get("version") and not _is_lookup(node, lookups):
                 yield Construct("FOR SYSTEM_TIME AS OF", offset_of(node))
             case exp.Join() if _is_stream_join(node, lookups):
@@ -176,10 +176,10 @@ def _has_groups(having: exp.Having) -> bool:
     return select.args.get("group") is not None or any(a.parent_select is select for a in aggregates)
 
 
-def _group_constructs(group: exp.Group, followed: WindowIndex) -> Iterator[Construct]:
+def _group_constructs(group: exp.Group, windows: WindowIndex) -> Iterator[Construct]:
     select = group.parent
-    known = (followed.made, followed.groups, followed.half)  # a window with one bound only is reported as such
-    if not isinstance(select, exp.Select) or not any(id(select) in windows for windows in known):
+    known = (windows.made, windows.groups, windows.half)  # a window with one bound only is reported as such
+    if not isinstance(select, exp.Select) or not any(id(select) in found for found in known):
         yield Construct("GROUP BY without a window", offset_of(group))
         return
     yield Construct("GROUP BY", offset_of(group))

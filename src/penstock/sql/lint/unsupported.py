@@ -119,7 +119,7 @@ def _check_number(node: exp.Expr) -> Iterator[Problem]:
     """Report numbers such as `1e400` that do not fit into DOUBLE: Spark refuses the whole query because of one."""
     text = node.name
     if isinstance(node, exp.Literal) and node.is_number and "e" in text.casefold() and math.isinf(_as_float(text)):
-        yield argument_problem(node, f"{_shortened(text)} is beyond every DOUBLE", None, text)
+        yield argument_problem(node, f"{_shorten(text)} is beyond every DOUBLE", None, text)
 
 
 def _check_digits(node: exp.Expr) -> Iterator[Problem]:
@@ -129,7 +129,7 @@ def _check_digits(node: exp.Expr) -> Iterator[Problem]:
     if isinstance(node, exp.Literal) and node.is_number and "e" not in text.casefold():
         digits = len(text.replace(".", "").lstrip("0"))
         if digits > SPARK_DIGITS:
-            said = f"{_shortened(text)} has {digits} digits, and numbers have at most {SPARK_DIGITS}"
+            said = f"{_shorten(text)} has {digits} digits, and numbers have at most {SPARK_DIGITS}"
             yield argument_problem(node, said, "write it with an exponent, as a DOUBLE", text)
 
 
@@ -140,7 +140,7 @@ def _as_float(text: str) -> float:
         return 0.0
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= SPARK_DIGITS else f"{text[:20]}…"
 
 

@@ -108,7 +108,7 @@ class _Int256Rewriter:
         if kind is not None and isinstance(node, _MADE):
             return _wrap_struct(self.raw(node, kind), kind)
         if isinstance(node, exp.Anonymous) and node.name.lower() in TAKES:
-            return self._called(node)
+            return self._rewrite_call(node)
         if isinstance(node, exp.Cast) and (own := self.kind(node.this)) is not None:
             return self._rewrite_cast(node, own)
         if isinstance(node, exp.Case):
@@ -164,7 +164,7 @@ class _Int256Rewriter:
         if isinstance(node, exp.Cast):
             return self._convert_value(node.this, kind)
         if isinstance(node, exp.Anonymous) and GIVES.get(node.name.lower()) == kind:
-            return self._called(node)
+            return self._rewrite_call(node)
         if isinstance(node, CHOICES):
             for place in ("this", "expression", "expressions"):
                 self._set_raw(node, place, kind)
@@ -222,7 +222,7 @@ class _Int256Rewriter:
             return call(conversion_function(kind), text)
         return call(f"penstock_{FIELDS[own]}_as_{FIELDS[kind]}", self.raw(node, own))
 
-    def _called(self, node: exp.Anonymous) -> exp.Expr:
+    def _rewrite_call(self, node: exp.Anonymous) -> exp.Expr:
         """Rewrite a function over 256-bit numbers. It fails on null. A 256-bit result is bytes."""
         name = node.name.lower()
         kind = TAKES[name][1]

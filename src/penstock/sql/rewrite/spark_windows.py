@@ -29,15 +29,15 @@ def rewrite_windows(tree: exp.Query, time: str | None = None) -> exp.Query:
 
     `time` is an output with the time of a window that must stay event time for Spark, because other views read it.
     """
-    followed = index_windows(tree)
-    if not followed.made:
+    windows = index_windows(tree)
+    if not windows.made:
         return tree
-    work = _WindowRewriter(followed)
+    work = _WindowRewriter(windows)
     last = tree if isinstance(tree, exp.Select) else None
-    kept = followed.outputs.get(id(last), {}).get(time.casefold()) if last is not None and time else None
+    kept = windows.outputs.get(id(last), {}).get(time.casefold()) if last is not None and time else None
     if kept is not None and last is not None:
         work.wanted[id(last)].add(kept.made)
-    for scope in reversed(followed.scopes.values()):  # readers come before their inputs
+    for scope in reversed(windows.scopes.values()):  # readers come before their inputs
         assert isinstance(scope.expression, exp.Select)
         work.rewrite(scope.expression)
     work.hide_forwarded()
@@ -47,16 +47,16 @@ def rewrite_windows(tree: exp.Query, time: str | None = None) -> exp.Query:
 class _WindowRewriter:
     """Rewrite the SELECTs of a query, readers first. `wanted` has the windows that each SELECT must forward."""
 
-    def __init__(self, followed: WindowIndex) -> None:
-        self.followed = followed
+    def __init__(self, windows: WindowIndex) -> None:
+        self.windows = windows
         self.wanted: defaultdict[int, set[SelectWindow]] = defaultdict(set)
         self.names = {
             made: FORWARDED if place == 1 else f"{FORWARDED}_{place}"
-            for place, made in enumerate(followed.made.values(), start=1)
+            for place, made in enumerate(windows.made.values(), start=1)
         }
 
     def rewrite(self, select: exp.Select) -> None:
-        made, grouped = self.followed.made.get(id(select)), self.followed.groups.get(id(select))
+        made, grouped = self.windows.made.get(id(select)), self.windows.groups.get(id(select))
         if made is not None or grouped is not None:
             expand_distinct(select)
         forwarded = self._forwarded_windows(select)
@@ -70,7 +70,7 @@ class _WindowRewriter:
 
     def hide_forwarded(self) -> None:
         """Exclude forwarded windows from stars, except those that the SELECT itself must forward."""
-        for own, scope in self.followed.scopes.items():
+        for own, scope in self.windows.scopes.items():
             select = scope.expression
             assert isinstance(select, exp.Select)
             for star, table in output_stars(select):
@@ -80,7 +80,7 @@ class _WindowRewriter:
 
     def _forwarded_windows(self, select: exp.Select) -> list[exp.Expr]:
         """Return the windows of inputs that a SELECT must forward and that none of its stars passes on."""
-        own = {self.followed.made.get(id(select))}
+        own = {self.windows.made.get(id(select))}
         found: list[exp.Expr] = []
         for made in sorted(self.wanted[id(select)] - own, key=self.names.__getitem__):
             alias = self._window_input(select, made)
@@ -91,19 +91,19 @@ class _WindowRewriter:
 
     def _window_input(self, select: exp.Select, made: SelectWindow) -> str:
         """Return the input from which a SELECT gets the columns of a window."""
-        given = select_sources(self.followed.scopes[id(select)]).items()
-        named = [found.alias for found in self.followed.used[id(select)] if found.column.made is made]
-        having = (a for a, s in given if any(c.made is made for c in self.followed.outputs[id(s)].values()))
+        given = select_sources(self.windows.scopes[id(select)]).items()
+        named = [found.alias for found in self.windows.used[id(select)] if found.column.made is made]
+        having = (a for a, s in given if any(c.made is made for c in self.windows.outputs[id(s)].values()))
         return named[0] if named else next(having)
 
     def _forwarded_column(self, select: exp.Select, made: SelectWindow, alias: str) -> exp.Column:
         """Return the window as a column of an input, and make that input forward it."""
-        self.wanted[id(select_sources(self.followed.scopes[id(select)])[alias])].add(made)
+        self.wanted[id(select_sources(self.windows.scopes[id(select)])[alias])].add(made)
         return exp.column(self.names[made], table=alias or None, quoted=True)
 
     def _rewrite_join(self, select: exp.Select) -> None:
         """Join equal windows by the window column too, so that Spark can drop the state of windows that are over."""
-        ends = {id(found.node): found for found in self.followed.used[id(select)]}
+        ends = {id(found.node): found for found in self.windows.used[id(select)]}
         for join in select.args.get("joins") or ():
             condition = join.args.get("on")
             pairs: defaultdict[tuple[str, str], dict[WindowPart, tuple[SelectWindow, SelectWindow]]] = defaultdict(dict)
@@ -126,7 +126,7 @@ class _WindowRewriter:
         """Group by the window column instead of its start and end, and derive these from it."""
         forwarded = self._forwarded_column(select, made, self._window_input(select, made))
         group = select.args["group"]
-        ends = {id(f.node): f.column for f in self.followed.used[id(select)] if f.column.made is made}
+        ends = {id(f.node): f.column for f in self.windows.used[id(select)] if f.column.made is made}
         named = {e.alias.casefold() for e in select.expressions if isinstance(e, exp.Alias) and id(e.this) in ends}
         rest = [
             e
@@ -135,13 +135,13 @@ class _WindowRewriter:
         ]
         needs_key = made.call.kind == "SESSION" and not rest
         more = [_hidden_constant(_window_field(forwarded, "end"))] if needs_key else []
-        for found in self.followed.used[id(select)]:
+        for found in self.windows.used[id(select)]:
             if found.column.made is made and not any(found.node is e for e in group.expressions):
                 _replace_value(found.node, _end_time(made.call, forwarded, found.column.part))
         group.set("expressions", [*rest, forwarded.copy(), *more])
 
     def _rewrite_window(self, select: exp.Select, made: SelectWindow) -> None:
-        call, over = made.call, self.followed.over(made)
+        call, over = made.call, self.windows.over(made)
         assert call.time is not None
         plain = call.time.copy()
         if over is not None:

@@ -74,7 +74,7 @@ def _call_ends(select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Ex
 
 def _column_ends(plan: StageBuilder, select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
     """Return the start, end and time in `GROUP BY window_start, window_end`: they are columns of the input."""
-    found = [f for f in plan.followed.used[id(select)] if f.column.made is made]
+    found = [f for f in plan.windows.used[id(select)] if f.column.made is made]
     start, stop = (next(f.node for f in found if f.column.part == part).copy() for part in ("start", "end"))
     grouped = select.args["group"].expressions
     for column in (f.node for f in found if f.column.part == "time"):

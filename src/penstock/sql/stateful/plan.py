@@ -205,7 +205,7 @@ def _plan_select_body(plan: StageBuilder, select: exp.Select, relations: list[Qu
 
 def _note_late_windows(plan: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> None:
     """Note a window over the time of rows that a join emits at any time: many of them are late for the window."""
-    made = plan.followed.made.get(id(select))
+    made = plan.windows.made.get(id(select))
     time = None if made is None else made.call.time
     if not isinstance(time, exp.Column):
         return

@@ -139,7 +139,7 @@ class StageBuilder:
     inputs: Collection[str] = ()
     """The tables that are read from outside, whose rows have an order."""
     ttl_ms: int | None = None
-    followed: WindowIndex = field(default_factory=WindowIndex)
+    windows: WindowIndex = field(default_factory=WindowIndex)
     """The windows of the query. Spark closes most of them itself."""
     stages: list[QueryStage] = field(default_factory=list)
     ordered: set[str] = field(default_factory=set)
@@ -163,11 +163,11 @@ class StageBuilder:
         return view
 
     def has_window(self, select: exp.Select) -> bool:
-        windowed = id(select) in self.followed.made or id(select) in self.followed.groups
+        windowed = id(select) in self.windows.made or id(select) in self.windows.groups
         return select.args.get("group") is not None and windowed
 
     def grouped_window(self, select: exp.Select) -> SelectWindow:
-        return self.followed.made.get(id(select)) or self.followed.groups[id(select)]
+        return self.windows.made.get(id(select)) or self.windows.groups[id(select)]
 
     def note_unbounded_state(self, name: str, offset: int, hint: str = "use a window") -> None:
         """Note state that grows with the keys, with an alternative to a TTL. With a TTL nothing is noted."""
