@@ -119,9 +119,8 @@ class UnsupportedStream(Exception):
 
 def unowned_column(column: exp.Column) -> UnsupportedStream:
     """Return the error for a column whose relation cannot be determined."""
-    return UnsupportedStream(
-        f"the column `{column.name}` without its input", column, "write the input's name before it"
-    )
+    name = f"the column `{column.name}` without its input"
+    return UnsupportedStream(name, column, "write the input's name before it")
 
 
 RANK: Final = "_rank"
