@@ -48,12 +48,10 @@ class IntervalJoinKernel:
         (left_codes, right_codes), _ = shared_codes([(left.rows, operator.left_key), (right.rows, operator.right_key)])
         left_able = non_null_flags(left.rows, operator.left_key)
         right_able = non_null_flags(right.rows, operator.right_key)
+        masks = (left_able & left.new, right_able), (left_able & ~left.new, right_able & right.new)
         pairs = [
             matching_pairs(np.flatnonzero(ours), left_codes, np.flatnonzero(theirs), right_codes)
-            for ours, theirs in (
-                (left_able & left.new, right_able),
-                (left_able & ~left.new, right_able & right.new),
-            )
+            for ours, theirs in masks
         ]
         lefts, rights = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
         fitting = self._matching_pairs(left.rows, right.rows, lefts, rights)
@@ -79,9 +77,8 @@ class IntervalJoinKernel:
 
     def _build_side(self, place: int, state: StateTables, came: pa.Table, clock: Clock) -> "_IntervalSide":
         operator = self.operator
-        time, columns = ((operator.left_time, operator.left_columns), (operator.right_time, operator.right_columns))[
-            place
-        ]
+        time = (operator.left_time, operator.right_time)[place]
+        columns = (operator.left_columns, operator.right_columns)[place]
         names = unique_names((*operator.own[place], *columns, NOW))
         new = pick_columns(came if time is None else drop_late(came, time, clock), names)
         new = new.append_column(FOUND, pa.array(np.zeros(new.num_rows, bool)))

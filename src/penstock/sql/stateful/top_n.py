@@ -186,13 +186,13 @@ def _read_top_n(select: exp.Select, found: TopNQuery, view: str) -> None:
             if node.parent is select and node.arg_key == "expressions":
                 renamed = exp.alias_(renamed, node.name, quoted=True)
             node.replace(renamed)
-    rank_name = next(e.alias for e in found.inner.expressions if e.unalias() is found.window)
+    rank_names = [e.alias for e in found.inner.expressions if e.unalias() is found.window]
     outputs: list[exp.Expr] = []
     for e in select.expressions:
         if _is_star_without(e, found.name):
             outputs.append(exp.Star())
         else:
-            number = [exp.alias_(internal_column(RANK), rank_name, quoted=True)] if e.is_star else []
+            number = [exp.alias_(internal_column(RANK), name, quoted=True) for name in rank_names if e.is_star]
             outputs += [e, *number]
     select.set("expressions", outputs)
     read_view(select, view, joins=True)
