@@ -129,8 +129,8 @@ class RankingKernel:
         old, new = before.where(was), after.where(now)
         moved = np.flatnonzero(old.rows != new.rows)
         left, right = (rows.take(pa.array(some.rows[moved])) for some in (old, new))
-        columns = ([column(table, name) for name in self.operator.columns] for table in (left, right))
-        other = differing_rows(*columns, len(moved))
+        lefts, rights = ([column(table, name) for name in self.operator.columns] for table in (left, right))
+        other = differing_rows(lefts, rights, len(moved))
         return after.where(comes), new.where(moved[other]), before.where(goes)
 
     def _changes_by_content(
