@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.pushdown.carry_column import append_column
+from penstock.sql.pushdown.append_column import append_column
 
 
 @pytest.mark.parametrize(

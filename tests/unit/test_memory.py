@@ -221,34 +221,38 @@ PROJECT = """
       - {name: m, sql: "SELECT id, COUNT(*) AS n FROM {{ source('s') }} GROUP BY id, TUMBLE(at, INTERVAL '1' HOUR)"}
       - {name: r, sql: "SELECT id, n + 1 AS more FROM {{ ref('m') }}"}
 """
+PROBLEM = {"code": "sql-argument", "message": "text", "offset": 0, "hint": None, "subject": ""}
+CONSTRUCT = {"name": "x", "offset": 0, "hint": "", "word": "", "never": False}
+END = {"over": {"input": "source.s", "name": "id"}, "part": "end", "behind_ms": 0}
 WRONG_TYPES: list[Any] = [
-    ("problems", [[1, 2, "three", 4, 5]]),
-    ("constructs", [[5, "x", 7, 8, 9]]),
-    ("windows", [[5, "x"]]),
-    ("times", [[5, 6]]),
-    ("columns", [[5, "BIGINT"]]),
-    ("columns", [["id", 5]]),
+    *(("problems", [{**PROBLEM, part: value}]) for part, value in (("code", 1), ("offset", "three"), ("hint", 4))),
+    *(("constructs", [{**CONSTRUCT, part: value}]) for part, value in (("name", 5), ("offset", "x"), ("never", 9))),
+    ("windows", [{"column": 5, "offset": "x"}]),
+    ("times", [{"input": 5, "name": 6}]),
+    ("columns", [{"name": 5, "type": "BIGINT"}]),
+    ("columns", [{"name": "id", "type": 5}]),
     ("columns", ["id"]),
-    ("origins", {"id": [[1, 2, 3]]}),
-    ("window_times", {"id": [1, 2, "end", 0]}),
+    ("origins", {"id": [{"input": 1, "name": 2, "way": 3}]}),
+    ("window_times", {"id": {**END, "over": {"input": 1, "name": 2}}}),
 ]
 WRONG_VALUES: list[Any] = [
-    ("problems", [["no-such-code", "text", 0, None, ""]]),
-    ("hindrance", ["no-such-code", "text", 0, None, ""]),
+    ("problems", [{**PROBLEM, "code": "no-such-code"}]),
+    ("hindrance", {**PROBLEM, "code": "no-such-code"}),
     ("windows", []),
     ("times", []),
-    ("columns", [["id", "NO SUCH TYPE <"]]),
-    ("origins", {"id": [["source.s", "id", "nonsense"]]}),
-    ("window_times", {"id": ["source.s", "id", "nonsense", 0]}),
+    ("columns", [{"name": "id", "type": "NO SUCH TYPE <"}]),
+    ("origins", {"id": [{"input": "source.s", "name": "id", "way": "nonsense"}]}),
+    ("window_times", {"id": {**END, "part": "nonsense"}}),
 ]
 WRONG_SHAPES: list[tuple[str, Any]] = [
     ("sound", "yes"),
     ("problems", [[]]),
     ("constructs", [5]),
     ("windows", None),
-    ("times", [["source.s"]]),
+    ("times", [["source.s", "id"]]),
+    ("times", [{"input": "source.s"}]),
     ("columns", 5),
-    ("columns", [["id", "BIGINT", 1, 2]]),
+    ("columns", [["id", "BIGINT"]]),
     ("origins", {"id": "abc"}),
     ("origins", []),
     ("window_times", {"id": "abc"}),

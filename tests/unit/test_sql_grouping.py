@@ -81,7 +81,7 @@ def test_what_has_one_value_in_a_group_is_left_alone(text: str) -> None:
 )
 def test_an_aggregate_stands_where_rows_are_grouped(text: str, place: str) -> None:
     assert problems(text) == [("sql-not-grouped", text.index(place))]
-    assert not any(construct.way_out for construct in analyze_query(text, {"t": COLUMNS, "u": COLUMNS}, {}).constructs)
+    assert not any(construct.hint for construct in analyze_query(text, {"t": COLUMNS, "u": COLUMNS}, {}).constructs)
 
 
 def test_an_aggregate_of_a_subquery_is_its_own() -> None:

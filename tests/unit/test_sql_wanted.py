@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.pushdown.shared_predicate import shared_condition
+from penstock.sql.pushdown.source_needs import shared_condition
 
 FROM = "FROM `source.rows` AS rows"
 

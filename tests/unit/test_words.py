@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.pushdown.referenced_columns import referenced_names, restrict_condition
+from penstock.sql.pushdown.source_needs import referenced_names, restrict_condition
 
 
 def test_every_name_is_found_wherever_it_stands() -> None:

@@ -17,7 +17,7 @@ from penstock.clients.rows.reserved_columns import case_sensitive_session, inval
 from penstock.connectors.contract import ERROR, ReadRequest, Snapshot
 from penstock.errors import QueryFailed, ServiceError
 from penstock.row_columns import OP
-from penstock.sql.pushdown.referenced_columns import restrict_condition
+from penstock.sql.pushdown.source_needs import restrict_condition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

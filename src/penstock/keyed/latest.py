@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.arrow.arrays import Flags, Ints
-from penstock.keyed.arrow.codes import codes, differ
-from penstock.keyed.arrow.expiry import drop_expired
+from penstock.keyed.arrow.arrays import Ints
+from penstock.keyed.arrow.codes import codes, differing_rows
 from penstock.keyed.arrow.sort_order import order_keys, sort_by_content
 from penstock.keyed.arrow.tables import build_table, column, concat, delete_flags
+from penstock.keyed.arrow.times import drop_expired
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import LatestPerKey
 from penstock.row_columns import NOW, OP, SIGN
@@ -52,7 +52,8 @@ class LatestKernel:
         was, now = touched < known, ~gone[last[touched]]
         both = touched[was & now]
         same = np.zeros(size, bool)
-        same[both] = ~self._changed_flags(every.take(pa.array(both)), every.take(pa.array(last[both])))
+        before, after = (self._columns(every.take(pa.array(rows))) for rows in (both, last[both]))
+        same[both] = ~differing_rows(before, after, len(both))
         leaves, comes = touched[was & ~same[touched]], last[touched[now & ~same[touched]]]
         kept = np.arange(size)
         kept[touched] = np.where(now, last[touched], -1)
@@ -60,13 +61,6 @@ class LatestKernel:
         output = every.take(pa.array(np.concatenate([leaves, comes])))
         new = every.take(pa.array(kept[kept >= 0]))
         return KernelResult({ROWS: new}, build_table(self.output, [*self._columns(output), pa.array(signs)]))
-
-    def _changed_flags(self, one: pa.Table, other: pa.Table) -> Flags:
-        pairs = zip(self._columns(one), self._columns(other), strict=True)
-        result = np.zeros(one.num_rows, bool)
-        for left, right in pairs:
-            result |= differ(left, right)
-        return result
 
     def _arrival_order(self, given: pa.Table) -> Ints:
         """Sort the rows by arrival. Of rows that arrived together, deletes come first."""

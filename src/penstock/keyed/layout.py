@@ -32,14 +32,10 @@ def fit_table(table: pa.Table, schema: pa.Schema, fillable: Collection[str] = ()
     """Fit a table to a schema. Other columns are dropped; missing `fillable` columns are filled with null."""
     if table.schema.equals(schema):
         return table
-    if table.column_names == schema.names:
-        columns = [
-            _fit_column(column, field.type, field.name) for column, field in zip(table.columns, schema, strict=True)
-        ]
-        return pa.Table.from_arrays(columns, schema=schema)
+    names = set(table.column_names)
     columns = []
     for field in schema:
-        if field.name in table.column_names:
+        if field.name in names:
             columns.append(_fit_column(table.column(field.name), field.type, field.name))
         elif field.name in fillable:
             columns.append(pa.nulls(table.num_rows, field.type))

@@ -22,19 +22,8 @@ class AggregateCall:
     distinct: bool = False
 
 
-class _OperatorBase:
-    """The default of all operators: no watermark is needed."""
-
-    __slots__ = ()
-
-    @property
-    def needs_watermark(self) -> bool:
-        """Whether rows wait for the watermark."""
-        return False
-
-
 @dataclass(frozen=True, slots=True)
-class Aggregate(_OperatorBase):
+class Aggregate:
     """One row per key with the calls over all its rows, as changes: keys, calls, `OP`, and `BEFORE` if requested.
 
     Without calls it is DISTINCT. The state of a key for which no row arrives within `ttl_ms` is dropped, without a
@@ -52,10 +41,6 @@ class Aggregate(_OperatorBase):
     lateness_ms: int = 0
     kind: Literal["aggregate"] = "aggregate"
 
-    @property
-    def needs_watermark(self) -> bool:
-        return self.closes is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Sort:
@@ -67,7 +52,7 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking(_OperatorBase):
+class Ranking:
     """The first `limit` rows of each partition, as changes: `columns`, the rank if it has a name, and `OP`.
 
     Rows with equal sort keys are ranked by arrival; with `last_first` the latest arrival ranks first. With a rank or a
@@ -87,7 +72,7 @@ class Ranking(_OperatorBase):
 
 
 @dataclass(frozen=True, slots=True)
-class LatestPerKey(_OperatorBase):
+class LatestPerKey:
     """Changes by key as signed rows (`columns` and `SIGN`): the old row of a key is retracted, the new one added."""
 
     keys: tuple[str, ...]
@@ -116,7 +101,7 @@ class OverCall:
 
 
 @dataclass(frozen=True, slots=True)
-class OverWindow(_OperatorBase):
+class OverWindow:
     """Every row once, with the calls: `columns` and calls. Rows are processed in the order of `time`.
 
     With event time (`time` is a column) a row is emitted when the watermark has reached it, and a row that is behind
@@ -130,13 +115,9 @@ class OverWindow(_OperatorBase):
     ttl_ms: int | None = None
     kind: Literal["over"] = "over"
 
-    @property
-    def needs_watermark(self) -> bool:
-        return self.time is not None
-
 
 @dataclass(frozen=True, slots=True)
-class VersionJoin(_OperatorBase):
+class VersionJoin:
     """Each left row with the version of the right row that was valid at its time: left columns, then right columns.
 
     With times, a left row is emitted when the watermark has reached it. Its version is the last one whose time is not
@@ -157,13 +138,9 @@ class VersionJoin(_OperatorBase):
     ttl_ms: int | None = None
     kind: Literal["version_join"] = "version_join"
 
-    @property
-    def needs_watermark(self) -> bool:
-        return self.left_time is not None
-
 
 @dataclass(frozen=True, slots=True)
-class ChangeJoin(_OperatorBase):
+class ChangeJoin:
     """A join by key of signed rows of two sides, as signed rows: left columns, then right columns, then `SIGN`.
 
     `side` is the side whose unmatched rows are emitted, with nulls. They are retracted when a matching row arrives.
@@ -190,7 +167,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalJoin(_OperatorBase):
+class IntervalJoin:
     """A join of two sides by key and by comparisons, where each row is kept until a time of its own.
 
     `left_until` and `right_until` are the columns with that time: no row that arrives after it can match. Without such
@@ -214,10 +191,6 @@ class IntervalJoin(_OperatorBase):
     kind: Literal["interval_join"] = "interval_join"
 
     @property
-    def needs_watermark(self) -> bool:
-        return True
-
-    @property
     def own(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The columns of each side that the join itself needs."""
         compared = [(c.left for c in self.comparisons), (c.right for c in self.comparisons)]
@@ -232,12 +205,25 @@ class IntervalJoin(_OperatorBase):
 Operator: TypeAlias = Aggregate | Ranking | LatestPerKey | OverWindow | VersionJoin | ChangeJoin | IntervalJoin
 
 
+def needs_watermark(operator: Operator) -> bool:
+    """Whether rows wait for the watermark."""
+    match operator:
+        case Aggregate():
+            return operator.closes is not None
+        case OverWindow():
+            return operator.time is not None
+        case VersionJoin():
+            return operator.left_time is not None
+        case _:
+            return isinstance(operator, IntervalJoin)
+
+
 def describe_operator(operator: Operator) -> str:
     """Describe the operator in one line."""
-    told = {name: value for name, value in asdict(operator).items() if value not in ((), None, False, "")}
-    kind = str(told.pop("kind")).replace("_", " ")
-    calls = told.pop("calls", ())
-    parts = [f"{name.replace('_', ' ')} {_describe_value(value)}" for name, value in told.items()]
+    fields = {name: value for name, value in asdict(operator).items() if value not in ((), None, False, "")}
+    kind = str(fields.pop("kind")).replace("_", " ")
+    calls = fields.pop("calls", ())
+    parts = [f"{name.replace('_', ' ')} {_describe_value(value)}" for name, value in fields.items()]
     return f"{kind} ({'; '.join([*parts, *map(_describe_call, calls)])})"
 
 

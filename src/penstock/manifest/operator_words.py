@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from penstock.keyed.operators import Aggregate, ChangeJoin, IntervalJoin, LatestPerKey, OverWindow, Ranking, VersionJoin
 from penstock.manifest.model import KeyedStep, QuerySpec, Step
 from penstock.row_columns import CLOCK
-from penstock.sql.analyze.describe import describe_outputs, input_alias, input_tables
+from penstock.sql.rewrite.render import describe_outputs, input_alias, input_tables
 
 
 @dataclass(frozen=True, slots=True)

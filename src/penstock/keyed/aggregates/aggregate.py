@@ -10,12 +10,11 @@ import pyarrow as pa
 from penstock.keyed.aggregates.folds import Fold, NewRows, call_fold
 from penstock.keyed.aggregates.value_tables import ARRIVAL, SLOT, Bag, Series, call_result, value_table_names
 from penstock.keyed.arrow.arrays import Flags, normalize_floats, numbers, pad_nulls, valid_flags
-from penstock.keyed.arrow.codes import codes, differ, first_rows
-from penstock.keyed.arrow.expiry import expired_flags
+from penstock.keyed.arrow.codes import codes, differing_rows, first_rows
 from penstock.keyed.arrow.sort_order import arrival_numbers
 from penstock.keyed.arrow.sums import name_overflow_key, sum_type
 from penstock.keyed.arrow.tables import build_table, column, concat
-from penstock.keyed.arrow.times import drop_late, due_flags, wake_ms
+from penstock.keyed.arrow.times import drop_late, due_flags, expired_flags, wake_ms
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import Aggregate, AggregateCall
 from penstock.row_columns import BEFORE, NOW, OP, SIGN
@@ -23,7 +22,7 @@ from penstock.row_columns import BEFORE, NOW, OP, SIGN
 KEYS: Final = "keys"
 ROWS: Final = "_rows"
 """The number of rows of a key, kept only if rows can be retracted."""
-TOLD: Final = "_told"
+EMITTED: Final = "_told"
 """Whether the row of a window was already emitted."""
 
 
@@ -47,7 +46,7 @@ class AggregateKernel:
     def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
         old = self._live_state(state, clock)
         if self.operator.closes is not None:
-            return self._closing(old, inputs[0], clock, self.operator.closes)
+            return self._close_windows(old, inputs[0], clock, self.operator.closes)
         if inputs[0].num_rows == 0:
             return KernelResult(old, self.output.empty_table())
         keys, rows = self._locate_keys(old, inputs[0])
@@ -56,24 +55,23 @@ class AggregateKernel:
         output = self._changes(keys, before, after, touched, np.arange(rows.size) < old[KEYS].num_rows, there)
         return KernelResult(new if there.all() else _filter_keys(new, there), output)
 
-    def _closing(self, old: dict[str, pa.Table], came: pa.Table, clock: Clock, end: str) -> KernelResult:
+    def _close_windows(self, old: dict[str, pa.Table], came: pa.Table, clock: Clock, end: str) -> KernelResult:
         """Emit each window once the watermark has reached its end, and drop windows whose allowed lateness is over."""
         lateness = self.operator.lateness_ms * 1000
         given = drop_late(came, end, clock, lateness)
         keys, rows = self._locate_keys(old, given)
         ends = numbers(keys[self.operator.keys.index(end)].cast(pa.int64()))
         closed = due_flags(ends, clock)
-        told = np.zeros(rows.size, bool)
-        told[: old[KEYS].num_rows] = numbers(column(old[KEYS], TOLD))
-        new, before, after, touched = self._fold_rows(old, given, keys, rows, closed & ~told)
-        output = self._changes(keys, before, after, touched, told, closed)
-        place = new[KEYS].schema.get_field_index(TOLD)
+        emitted = np.zeros(rows.size, bool)
+        emitted[: old[KEYS].num_rows] = numbers(column(old[KEYS], EMITTED))
+        new, before, after, touched = self._fold_rows(old, given, keys, rows, closed & ~emitted)
+        output = self._changes(keys, before, after, touched, emitted, closed)
+        place = new[KEYS].schema.get_field_index(EMITTED)
         new[KEYS] = new[KEYS].set_column(place, new[KEYS].schema.field(place), pa.array(closed))
         kept = ~due_flags(ends + lateness, clock)
         wakes = wake_ms(np.where(closed, ends + lateness, ends)[kept])
-        return KernelResult(
-            new if kept.all() else _filter_keys(new, kept), output, came.num_rows - given.num_rows, wakes
-        )
+        state = new if kept.all() else _filter_keys(new, kept)
+        return KernelResult(state, output, came.num_rows - given.num_rows, wakes)
 
     def _fold_rows(
         self, old: dict[str, pa.Table], given: pa.Table, keys: list[pa.Array], rows: NewRows, shown: Flags
@@ -87,10 +85,9 @@ class AggregateKernel:
         for name, kept in self._value_tables().items():
             mine = touched[numbers(column(old[name], SLOT))]
             was = old[name].filter(pa.array(mine))
-            calls = [
-                call for call, home in zip(self.operator.calls, self._value_table_names(), strict=True) if home == name
-            ]
-            now = kept.changed(was, *_argument_values(calls[0], given, rows))
+            homes = zip(self.operator.calls, self._value_table_names(), strict=True)
+            calls = [call for call, home in homes if home == name]
+            now = kept.apply_rows(was, *_argument_values(calls[0], given, rows))
             new[name] = concat(old[name].filter(pa.array(~mine)), now)
             for call in calls:
                 with name_overflow_key(keys):
@@ -133,9 +130,9 @@ class AggregateKernel:
         np.maximum.at(touched, rows.owners, numbers(column(given, NOW)))
         arrays = [*keys, pa.array(touched)]
         if self.operator.signed:
-            arrays.append(pa.array(numbers(pad_nulls(column(old, ROWS), rows.size)) + rows.counted()))
+            arrays.append(pa.array(numbers(pad_nulls(column(old, ROWS), rows.size)) + rows.net_counts()))
         if self.operator.closes is not None:
-            arrays.append(pad_nulls(column(old, TOLD), rows.size))
+            arrays.append(pad_nulls(column(old, EMITTED), rows.size))
         for call, fold in self._folds():
             width = len(fold.types)
             was = [pad_nulls(column(old, old.column_names[len(arrays) + place]), rows.size) for place in range(width)]
@@ -156,22 +153,21 @@ class AggregateKernel:
     ) -> pa.Table:
         comes, goes = np.flatnonzero(touched & there & ~known), np.flatnonzero(touched & known & ~there)
         stays = np.flatnonzero(touched & known & there)
-        other = np.zeros(len(stays), bool)
-        for call in self.operator.calls:
-            other |= differ(before[call.name].take(pa.array(stays)), after[call.name].take(pa.array(stays)))
-        stays = stays[other]
+        results = [(before[call.name], after[call.name]) for call in self.operator.calls]
+        places = pa.array(stays)
+        olds, news = [old.take(places) for old, _ in results], [new.take(places) for _, new in results]
+        stays = stays[differing_rows(olds, news, len(stays))]
         now, gone = pa.array(np.concatenate([comes, stays])), pa.array(goes)
         every = pa.array(np.concatenate([comes, stays, goes]))
-        letters = np.repeat(np.array(["i", "u", "d"]), [len(comes), len(stays), len(goes)])
+        operations = np.repeat(np.array(["i", "u", "d"]), [len(comes), len(stays), len(goes)])
         arrays = [array.take(every) for array in keys]
-        results = [(before[call.name], after[call.name]) for call in self.operator.calls]
         arrays += [pa.concat_arrays([new.take(now), old.take(gone)]) for old, new in results]
-        arrays.append(pa.array(letters, pa.string()))
+        arrays.append(pa.array(operations, pa.string()))
         if self.operator.with_before:
             parts = [old.take(every) for old, _ in results]
-            present = pa.array(letters != "i").buffers()[1]
+            present = pa.array(operations != "i").buffers()[1]
             kind = self.output.field(BEFORE).type
-            arrays.append(pa.Array.from_buffers(kind, len(letters), [present], children=parts))
+            arrays.append(pa.Array.from_buffers(kind, len(operations), [present], children=parts))
         return build_table(self.output, arrays)
 
     def _value_table_names(self) -> tuple[str | None, ...]:
@@ -194,7 +190,7 @@ class AggregateKernel:
 
     def _schema(self) -> pa.Schema:
         own = [(NOW, pa.int64()), *([(ROWS, pa.int64())] if self.operator.signed else [])]
-        own += [(TOLD, pa.bool_())] if self.operator.closes is not None else []
+        own += [(EMITTED, pa.bool_())] if self.operator.closes is not None else []
         types = [kind for _, fold in self._folds() for kind in fold.types]
         return pa.schema([*self._key_fields(), *own, *((f"_fold_{n}", kind) for n, kind in enumerate(types))])
 

@@ -27,7 +27,7 @@ class NewRows:
         signs = None if self.signs is None else self.signs[mask]
         return NewRows(self.owners[mask], self.size, signs, None if self.arrival is None else self.arrival[mask])
 
-    def counted(self) -> Ints:
+    def net_counts(self) -> Ints:
         """Count the rows added for each key, minus the rows retracted."""
         if self.signs is None:
             return np.bincount(self.owners, minlength=self.size)
@@ -55,7 +55,7 @@ class CountFold:
     types: tuple[pa.DataType, ...] = (pa.int64(),)
 
     def fold(self, old: Sequence[pa.Array], argument: pa.Array, rows: NewRows) -> list[pa.Array]:
-        return [pa.array(numbers(old[0]) + rows.counted())]
+        return [pa.array(numbers(old[0]) + rows.net_counts())]
 
     def result(self, columns: Sequence[pa.Array]) -> pa.Array:
         return columns[0]
@@ -74,7 +74,7 @@ class WholeSum:
     def fold(self, old: Sequence[pa.Array], argument: pa.Array, rows: NewRows) -> list[pa.Array]:
         values = argument.cast(self.type)
         total = whole_sums(old[0], values, rows.owners, rows.signs)
-        return [total, pa.array(numbers(old[1]) + rows.counted())]
+        return [total, pa.array(numbers(old[1]) + rows.net_counts())]
 
     def result(self, columns: Sequence[pa.Array]) -> pa.Array:
         return null_where(columns[0], numbers(columns[1]) <= 0)
@@ -92,11 +92,11 @@ class DoubleSum:
         finite = np.isfinite(values)
         if not finite.all():
             kinds = np.isnan(values), values == np.inf, values == -np.inf
-            odd = [count + rows.where(kind).counted() for count, kind in zip(odd, kinds, strict=True)]
+            odd = [count + rows.where(kind).net_counts() for count, kind in zip(odd, kinds, strict=True)]
         some, kept = rows.where(finite), values[finite]
         more = double_sums(kept if some.signs is None else kept * some.signs, some.owners, rows.size)
         high, low = add_doubles(high, low, *more)
-        return [pa.array(part) for part in (high, low, *odd, numbers(old[5]) + rows.counted())]
+        return [pa.array(part) for part in (high, low, *odd, numbers(old[5]) + rows.net_counts())]
 
     def result(self, columns: Sequence[pa.Array]) -> pa.Array:
         total, _, nan, above, below, count = (numbers(array) for array in columns)

@@ -36,7 +36,7 @@ class Bag:
     def schema(self) -> pa.Schema:
         return pa.schema([(SLOT, pa.int64()), (VALUE, self.type), (COUNT, pa.int64())])
 
-    def changed(self, old: pa.Table, values: pa.Array, rows: NewRows) -> pa.Table:
+    def apply_rows(self, old: pa.Table, values: pa.Array, rows: NewRows) -> pa.Table:
         """Apply the new rows. Additions and retractions of a value are netted; absent values cannot be retracted."""
         signs = np.ones(len(values), np.int64) if rows.signs is None else rows.signs.astype(np.int64)
         arrays = [pa.array(rows.owners), normalize_floats(values), pa.array(signs)]
@@ -54,7 +54,7 @@ class Bag:
         rows = NewRows(owners, size)
         match call.function:
             case "count":
-                return pa.array(rows.counted())
+                return pa.array(rows.net_counts())
             case "sum":
                 kept = sum_fold(self.type)
                 return kept.result(kept.fold([pa.nulls(size, part) for part in kept.types], values, rows))
@@ -73,13 +73,12 @@ class Series:
     def schema(self) -> pa.Schema:
         return pa.schema([(SLOT, pa.int64()), (VALUE, self.type), (ARRIVAL, pa.int64())])
 
-    def changed(self, old: pa.Table, values: pa.Array, rows: NewRows) -> pa.Table:
+    def apply_rows(self, old: pa.Table, values: pa.Array, rows: NewRows) -> pa.Table:
         """Apply the new rows. A retraction removes an equal new value if any, or else the first equal old one."""
         new = build_table(self.schema, [pa.array(rows.owners), values, pa.array(rows.arrival)])
         if rows.signs is not None and (rows.signs < 0).any():
-            return _remove_rows(
-                concat(old, new.filter(pa.array(rows.signs > 0))), new.filter(pa.array(rows.signs < 0)), old
-            )
+            added, removed = new.filter(pa.array(rows.signs > 0)), new.filter(pa.array(rows.signs < 0))
+            return _remove_rows(concat(old, added), removed, old)
         table = concat(old, new)
         return table if self.signed else table.take(pa.array(self._relevant_rows(table)))
 

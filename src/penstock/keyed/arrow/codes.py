@@ -3,7 +3,7 @@
 Null equals null, NaN equals NaN, and -0.0 equals 0.0, also inside of structs, arrays and maps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -53,11 +53,18 @@ def differ(left: pa.Array, right: pa.Array) -> Flags:
         return np.zeros(0, bool)
     if pa.types.is_integer(left.type) or pa.types.is_floating(left.type):
         ours, theirs = numbers(left), numbers(right)
-        return np.asarray(
-            (valid_flags(left) != valid_flags(right)) | ((ours != theirs) & ~((ours != ours) & (theirs != theirs)))
-        )
+        both_nan = (ours != ours) & (theirs != theirs)
+        return np.asarray((valid_flags(left) != valid_flags(right)) | ((ours != theirs) & ~both_nan))
     row_codes, _ = codes([pa.concat_arrays([left, right])], 2 * len(left))
     return np.asarray(row_codes[: len(left)] != row_codes[len(left) :])
+
+
+def differing_rows(left: Iterable[pa.Array], right: Iterable[pa.Array], length: int) -> Flags:
+    """Mask the rows in which one of the columns differs."""
+    flags = np.zeros(length, bool)
+    for ours, theirs in zip(left, right, strict=True):
+        flags |= differ(ours, theirs)
+    return flags
 
 
 def _encode_array(array: pa.Array) -> tuple[Ints, int]:

@@ -120,8 +120,7 @@ def _check_decimals(array: pa.Array) -> None:
         array.validate(full=True)
     except pa.ArrowInvalid:
         words = np.frombuffer(array.buffers()[1], np.int64)
-        exact = [
-            (int(high) << 64) + (int(low) & (2**64 - 1)) for low, high in zip(words[::2], words[1::2], strict=True)
-        ]
+        pairs = zip(words[::2], words[1::2], strict=True)
+        exact = [(int(high) << 64) + (int(low) & (2**64 - 1)) for low, high in pairs]
         _check_overflow(np.array([abs(value) >= 10**array.type.precision for value in exact]), array.type)
         raise

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from penstock.keyed.arrow.arrays import Flags, Ints, numbers
 from penstock.keyed.arrow.codes import codes, first_rows, shared_codes
-from penstock.keyed.arrow.expiry import drop_expired
 from penstock.keyed.arrow.tables import column, concat, non_null_flags, pick_columns, unique_names
+from penstock.keyed.arrow.times import drop_expired
+from penstock.keyed.joins.pairs import matching_pairs, output_fields
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import ChangeJoin
 from penstock.row_columns import NOW, SIGN
@@ -33,19 +34,12 @@ class ChangeJoinKernel:
 
     @property
     def output(self) -> pa.Schema:
-        told = self.operator
-        left = zip(told.left_out, told.left_columns, strict=True)
-        right = zip(told.right_out, told.right_columns, strict=True)
-        return pa.schema(
-            [pa.field(out, self.schemas[0].field(name).type) for out, name in left]
-            + [pa.field(out, self.schemas[1].field(name).type) for out, name in right]
-            + [pa.field(SIGN, pa.int8())]
-        )
+        return pa.schema([*output_fields(self.operator, self.schemas), (SIGN, pa.int8())])
 
     def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
-        told = self.operator
-        keys, columns = (told.left_key, told.right_key), (told.left_columns, told.right_columns)
-        alone = (told.side in ("left", "full"), told.side in ("right", "full"))
+        operator = self.operator
+        keys, columns = (operator.left_key, operator.right_key), (operator.left_columns, operator.right_columns)
+        alone = (operator.side in ("left", "full"), operator.side in ("right", "full"))
         new = [_select_new(inputs[i], keys[i], columns[i], alone[i]) for i in (0, 1)]
         old = [self._live_rows(state.get(self.tables[i]), new[i], clock) for i in (0, 1)]
         found, count = shared_codes([(side[i], keys[i]) for i in (0, 1) for side in (old, new)])
@@ -56,7 +50,10 @@ class ChangeJoinKernel:
             _build_side(old[i], new[i], found[2 * i], found[2 * i + 1], touched, (keys[i], columns[i]), clock)
             for i in (0, 1)
         )
-        changes = [_pairs(left, right, left.changed, right.all), _pairs(left, right, ~left.changed, right.changed)]
+        changes = [
+            _changed_pairs(left, right, left.changed, right.all),
+            _changed_pairs(left, right, ~left.changed, right.changed),
+        ]
         totals = [_totals(side, count) for side in (left, right)]
         if alone[0]:
             rows, net = _unmatched_rows(left, totals[1])
@@ -129,15 +126,15 @@ def _build_side(
     old_keys: Ints,
     new_keys: Ints,
     touched: Flags,
-    told: tuple[Sequence[str], Sequence[str]],
+    names: tuple[Sequence[str], Sequence[str]],
     clock: Clock,
 ) -> _ChangeSide:
     again = touched[old_keys]
     old, old_keys = old.filter(pa.array(again)), old_keys[again]
-    key, columns = told
-    names = unique_names((*key, *columns))
-    nothing = pa.table([pa.nulls(1, old.schema.field(name).type) for name in names], names=names)
-    rows = concat(old.select(names), new.select(names), nothing)
+    key, columns = names
+    used = unique_names((*key, *columns))
+    nothing = pa.table([pa.nulls(1, old.schema.field(name).type) for name in used], names=used)
+    rows = concat(old.select(used), new.select(used), nothing)
     keys = np.concatenate([old_keys, new_keys])
     looks, _ = codes([column(rows, name) for name in columns], rows.num_rows)
     row, count = codes([pa.array(keys), pa.array(looks[:-1])], len(keys))
@@ -160,16 +157,9 @@ def _build_side(
     )
 
 
-def _pairs(left: _ChangeSide, right: _ChangeSide, lefts: Flags, rights: Flags) -> tuple[Ints, Ints, Ints]:
+def _changed_pairs(left: _ChangeSide, right: _ChangeSide, lefts: Flags, rights: Flags) -> tuple[Ints, Ints, Ints]:
     """Return the indexes of all pairs of the chosen rows, and the change in the count of each pair."""
-    mine = np.flatnonzero(lefts & (left.key >= 0))
-    theirs = np.flatnonzero(rights)
-    theirs = theirs[np.argsort(right.key[theirs], kind="stable")]
-    start = np.searchsorted(right.key[theirs], left.key[mine], side="left")
-    length = np.searchsorted(right.key[theirs], left.key[mine], side="right") - start
-    skip = np.cumsum(length) - length
-    one = np.repeat(mine, length)
-    other = theirs[np.repeat(start - skip, length) + np.arange(len(one))]
+    one, other = matching_pairs(np.flatnonzero(lefts & (left.key >= 0)), left.key, np.flatnonzero(rights), right.key)
     net = left.after[one] * right.after[other] - left.before[one] * right.before[other]
     some = net != 0
     return left.place[one[some]], right.place[other[some]], net[some]

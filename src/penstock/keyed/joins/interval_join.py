@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from penstock.keyed.arrow.arrays import Flags, Ints, numbers, take_rows, valid_flags
 from penstock.keyed.arrow.codes import shared_codes
-from penstock.keyed.arrow.expiry import drop_expired
 from penstock.keyed.arrow.tables import column, concat, non_null_flags, pick_columns, unique_names
-from penstock.keyed.arrow.times import drop_late, due_flags, wake_ms
+from penstock.keyed.arrow.times import drop_expired, drop_late, due_flags, wake_ms
+from penstock.keyed.joins.pairs import matching_pairs, output_fields
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import IntervalJoin
 from penstock.row_columns import NOW
@@ -40,43 +40,34 @@ class IntervalJoinKernel:
 
     @property
     def output(self) -> pa.Schema:
-        told = self.operator
-        left = zip(told.left_out, told.left_columns, strict=True)
-        right = zip(told.right_out, told.right_columns, strict=True)
-        return pa.schema(
-            [pa.field(out, self.schemas[0].field(name).type) for out, name in left]
-            + [pa.field(out, self.schemas[1].field(name).type) for out, name in right]
-        )
+        return pa.schema(output_fields(self.operator, self.schemas))
 
     def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
-        told = self.operator
+        operator = self.operator
         left, right = (self._build_side(i, state, inputs[i], clock) for i in (0, 1))
-        (left_codes, right_codes), _ = shared_codes([(left.rows, told.left_key), (right.rows, told.right_key)])
-        left_able = non_null_flags(left.rows, told.left_key)
-        right_able = non_null_flags(right.rows, told.right_key)
-        lefts, rights = _pairs(
-            (np.flatnonzero(left_able & left.new), left_codes), (np.flatnonzero(right_able), right_codes)
-        )
-        more_lefts, more_rights = _pairs(
-            (np.flatnonzero(left_able & ~left.new), left_codes), (np.flatnonzero(right_able & right.new), right_codes)
-        )
-        lefts, rights = np.concatenate([lefts, more_lefts]), np.concatenate([rights, more_rights])
+        (left_codes, right_codes), _ = shared_codes([(left.rows, operator.left_key), (right.rows, operator.right_key)])
+        left_able = non_null_flags(left.rows, operator.left_key)
+        right_able = non_null_flags(right.rows, operator.right_key)
+        masks = (left_able & left.new, right_able), (left_able & ~left.new, right_able & right.new)
+        pairs = [
+            matching_pairs(np.flatnonzero(ours), left_codes, np.flatnonzero(theirs), right_codes)
+            for ours, theirs in masks
+        ]
+        lefts, rights = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
         fitting = self._matching_pairs(left.rows, right.rows, lefts, rights)
         lefts, rights = lefts[fitting], rights[fitting]
 
         found = [_set_flags(side.found, places) for side, places in ((left, lefts), (right, rights))]
-        gone = [
-            _expired_flags(side.rows, until, clock)
-            for side, until in ((left, told.left_until), (right, told.right_until))
-        ]
+        untils = operator.left_until, operator.right_until
+        gone = [_expired_flags(side.rows, until, clock) for side, until in zip((left, right), untils, strict=True)]
         alone = [
-            np.flatnonzero(gone[i] & ~found[i]) if told.side in sides else np.zeros(0, np.int64)
+            np.flatnonzero(gone[i] & ~found[i]) if operator.side in sides else np.zeros(0, np.int64)
             for i, sides in enumerate((("left", "full"), ("right", "full")))
         ]
         lefts = np.concatenate([lefts, alone[0], np.full(len(alone[1]), -1)])
         rights = np.concatenate([rights, np.full(len(alone[0]), -1), alone[1]])
         staying = [_remaining_rows(side.rows, found[i], gone[i]) for i, side in enumerate((left, right))]
-        waiting = [_expiry_times(staying[i], until) for i, until in enumerate((told.left_until, told.right_until))]
+        waiting = [_expiry_times(rows, until) for rows, until in zip(staying, untils, strict=True)]
         return KernelResult(
             state=dict(zip(self.tables, staying, strict=True)),
             output=self._join_rows(left.rows, right.rows, lefts, rights),
@@ -85,12 +76,13 @@ class IntervalJoinKernel:
         )
 
     def _build_side(self, place: int, state: StateTables, came: pa.Table, clock: Clock) -> "_IntervalSide":
-        told = self.operator
-        time, columns = ((told.left_time, told.left_columns), (told.right_time, told.right_columns))[place]
-        names = unique_names((*told.own[place], *columns, NOW))
+        operator = self.operator
+        time = (operator.left_time, operator.right_time)[place]
+        columns = (operator.left_columns, operator.right_columns)[place]
+        names = unique_names((*operator.own[place], *columns, NOW))
         new = pick_columns(came if time is None else drop_late(came, time, clock), names)
         new = new.append_column(FOUND, pa.array(np.zeros(new.num_rows, bool)))
-        old = drop_expired(state.get(self.tables[place], new.slice(0, 0)), clock, told.ttl_ms)
+        old = drop_expired(state.get(self.tables[place], new.slice(0, 0)), clock, operator.ttl_ms)
         rows = concat(old, new)
         flags = np.arange(rows.num_rows) >= old.num_rows
         return _IntervalSide(rows, flags, numbers(column(rows, FOUND)).astype(bool), came.num_rows - new.num_rows)
@@ -120,17 +112,6 @@ class _IntervalSide:
     new: Flags
     found: Flags
     late: int
-
-
-def _pairs(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """Return every pair of a left and a right index with equal codes. A side is its indexes and all its codes."""
-    (lefts, left_codes), (rights, right_codes) = left, right
-    order = rights[np.argsort(right_codes[rights], kind="stable")]
-    sorted_codes = right_codes[order]
-    begin = np.searchsorted(sorted_codes, left_codes[lefts], side="left")
-    counts = np.searchsorted(sorted_codes, left_codes[lefts], side="right") - begin
-    steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(lefts, counts), order[np.repeat(begin, counts) + steps]
 
 
 def _set_flags(flags: Flags, places: Ints) -> Flags:

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from penstock.keyed.arrow.arrays import Flags, Ints, numbers, take_rows
 from penstock.keyed.arrow.codes import shared_codes
-from penstock.keyed.arrow.expiry import drop_expired
 from penstock.keyed.arrow.segments import last_flags
 from penstock.keyed.arrow.sort_order import sort_by_arrival
 from penstock.keyed.arrow.tables import column, concat, delete_flags, non_null_flags, pick_columns, unique_names
-from penstock.keyed.arrow.times import drop_late, drop_untimed, due_flags, key_times, micros, wake_ms
+from penstock.keyed.arrow.times import drop_expired, drop_late, drop_untimed, due_flags, key_times, micros, wake_ms
+from penstock.keyed.joins.pairs import output_fields
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import VersionJoin
 from penstock.row_columns import NOW, OP
@@ -34,22 +34,16 @@ class VersionJoinKernel:
 
     @property
     def output(self) -> pa.Schema:
-        told = self.operator
-        left = zip(told.left_out, told.left_columns, strict=True)
-        right = zip(told.right_out, told.right_columns, strict=True)
-        return pa.schema(
-            [pa.field(out, self.schemas[0].field(name).type) for out, name in left]
-            + [pa.field(out, self.schemas[1].field(name).type) for out, name in right]
-        )
+        return pa.schema(output_fields(self.operator, self.schemas))
 
     def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
         left, right = inputs
-        told = self.operator
-        new = sort_by_arrival(right.filter(pa.array(non_null_flags(right, told.right_key))))
-        if told.left_time is None or told.right_time is None:
+        operator = self.operator
+        new = sort_by_arrival(right.filter(pa.array(non_null_flags(right, operator.right_key))))
+        if operator.left_time is None or operator.right_time is None:
             return self._join_by_arrival(state, pick_columns(left, self._left_names()), new, clock)
         return self._join_by_time(
-            state, left, drop_untimed(new, told.right_time), clock, told.left_time, told.right_time
+            state, left, drop_untimed(new, operator.right_time), clock, operator.left_time, operator.right_time
         )
 
     def _join_by_time(
@@ -95,14 +89,14 @@ class VersionJoinKernel:
         No version has a null in its key, so a left row with a null in its key matches none. Versions of a key for which
         no row arrived within the time to live are dropped first.
         """
-        told = self.operator
+        operator = self.operator
         new = pick_columns(new, self._right_names())
-        old = drop_expired(state.get("right", new.schema.empty_table()), clock, told.ttl_ms)
+        old = drop_expired(state.get("right", new.schema.empty_table()), clock, operator.ttl_ms)
         versions = concat(old, new)
-        touching = came if told.ttl_ms is not None else came.slice(0, 0)
-        parts = [(versions, told.right_key), (going, told.left_key), (touching, told.left_key)]
+        touching = came if operator.ttl_ms is not None else came.slice(0, 0)
+        parts = [(versions, operator.right_key), (going, operator.left_key), (touching, operator.left_key)]
         (keys, going_keys, touching_keys), count = shared_codes(parts)
-        if told.ttl_ms is not None:
+        if operator.ttl_ms is not None:
             touched = np.zeros(count, bool)
             touched[keys[old.num_rows :]] = True
             touched[touching_keys] = True
@@ -120,15 +114,13 @@ class VersionJoinKernel:
         return pa.table(columns, schema=self.output)
 
     def _left_names(self) -> list[str]:
-        told = self.operator
-        return unique_names((*told.left_key, *((told.left_time,) if told.left_time else ()), *told.left_columns))
+        operator = self.operator
+        return unique_names((*operator.left_key, *filter(None, (operator.left_time,)), *operator.left_columns))
 
     def _right_names(self) -> list[str]:
-        told = self.operator
+        operator = self.operator
         own = (OP, NOW) if OP in self.schemas[1].names else (NOW,)
-        return unique_names(
-            (*told.right_key, *((told.right_time,) if told.right_time else ()), *told.right_columns, *own)
-        )
+        return unique_names((*operator.right_key, *filter(None, (operator.right_time,)), *operator.right_columns, *own))
 
 
 def _match_keys(found: Ints, keys: Ints, order: Ints, wanted: Ints) -> Ints:

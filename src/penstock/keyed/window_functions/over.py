@@ -14,12 +14,11 @@ import pyarrow as pa
 
 from penstock.keyed.arrow.arrays import Flags, Ints, numbers, take_rows
 from penstock.keyed.arrow.codes import shared_codes
-from penstock.keyed.arrow.expiry import expired_flags
 from penstock.keyed.arrow.segments import first_flags, stretch_ends, stretch_starts
 from penstock.keyed.arrow.sort_order import sort_by_arrival
 from penstock.keyed.arrow.sums import name_overflow_key
 from penstock.keyed.arrow.tables import column, concat, pick_columns, unique_names
-from penstock.keyed.arrow.times import drop_late, due_flags, key_times, micros, wake_ms
+from penstock.keyed.arrow.times import drop_late, due_flags, expired_flags, key_times, micros, wake_ms
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import OverCall, OverWindow
 from penstock.keyed.window_functions.frames import (
@@ -74,23 +73,23 @@ class OverKernel:
         return pa.schema([*fields, *(pa.field(call.name, self._call_type(call)) for call in self.operator.calls)])
 
     def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
-        told = self.operator
+        operator = self.operator
         new = sort_by_arrival(inputs[0])
-        came = pick_columns(new if told.time is None else drop_late(new, told.time, clock), self._row_columns())
+        came = pick_columns(new if operator.time is None else drop_late(new, operator.time, clock), self._row_columns())
         going, staying = came, came.slice(0, 0)
-        if told.time is not None:
+        if operator.time is not None:
             waiting = state.get("waiting", staying)
-            is_due = due_flags(micros(waiting, told.time), clock)
+            is_due = due_flags(micros(waiting, operator.time), clock)
             going = waiting.filter(pa.array(is_due))
             staying = concat(waiting.filter(pa.array(~is_due)), came)
 
         history, partitions, held = (
             state.get(name, self._schema(name).empty_table()) for name in ("history", "partitions", "held")
         )
-        parts = [(table, told.partition) for table in (going, came, history, partitions, held)]
+        parts = [(table, operator.partition) for table in (going, came, history, partitions, held)]
         (keys, came_keys, history_keys, partition_keys, held_keys), count = shared_codes(parts)
         ended = np.zeros(count, bool)
-        gone = expired_flags(partitions, clock, told.ttl_ms)
+        gone = expired_flags(partitions, clock, operator.ttl_ms)
         if gone is not None:
             ended[partition_keys] = gone
 
@@ -99,7 +98,7 @@ class OverKernel:
         touched[came_keys] = True
         kept = {"waiting": staying}
         values: CallValues = {}
-        with name_overflow_key([rows.table.column(name) for name in told.partition]):
+        with name_overflow_key([rows.table.column(name) for name in operator.partition]):
             if "history" in self.tables:
                 found, kept["history"] = self._look_back(*_live_partitions(history, history_keys, ended), rows, clock)
                 values |= found
@@ -112,7 +111,7 @@ class OverKernel:
             state={name: kept[name] for name in self.tables},
             output=output,
             late=inputs[0].num_rows - came.num_rows,
-            wake_ms=None if told.time is None else wake_ms(micros(staying, told.time)),
+            wake_ms=None if operator.time is None else wake_ms(micros(staying, operator.time)),
         )
 
     def _sort_rows(self, going: pa.Table, keys: Ints, clock: Clock) -> _PartitionRows:
@@ -134,7 +133,9 @@ class OverKernel:
         keys = np.concatenate([history_keys, rows.keys])
         order = np.argsort(keys, kind="stable")
         table, keys = table.take(pa.array(order)).combine_chunks(), keys[order]
-        here = _inverse_order(order)[len(history_keys) :]
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        here = places[len(history_keys) :]
         at = table.column(AT).to_numpy()
         begin = stretch_starts(first_flags(keys))[here]
 
@@ -152,7 +153,7 @@ class OverKernel:
                 frame = RowFrames(np.maximum(begin, here - (call.rows or 0)), here + 1)
             else:
                 frame = ranges[call.range_ms]
-            values[call.name] = evaluate_frames(call, self._summable(call, seen), row_weights(call, seen), frame)
+            values[call.name] = evaluate_frames(call, self._cast_summands(call, seen), row_weights(call, seen), frame)
         return values, table.filter(pa.array(self._visible_flags(calls, keys, at, clock)))
 
     def _range(self, reach: int, keys: Ints, at: Ints, here: Ints) -> RowFrames:
@@ -194,7 +195,7 @@ class OverKernel:
             if call.function in ("count", "row_number"):
                 weights = np.concatenate([numbers(before), weights])[order]
             else:
-                both = pa.concat_arrays([before, self._summable(call, seen)]).take(pa.array(order))
+                both = pa.concat_arrays([before, self._cast_summands(call, seen)]).take(pa.array(order))
             frame = RowFrames(start, here + 1 if call.by_row or call.function == "row_number" else stop)
             values[call.name] = evaluate_frames(call, both, weights, frame)
 
@@ -248,20 +249,20 @@ class OverKernel:
     def _call_type(self, call: OverCall) -> pa.DataType:
         return call_type(call, self.schemas[0])
 
-    def _summable(self, call: OverCall, seen: pa.Array) -> pa.Array:
+    def _cast_summands(self, call: OverCall, seen: pa.Array) -> pa.Array:
         """Cast the values of a sum to the type of the sum; return other values unchanged."""
         return seen.cast(self._call_type(call)) if call.function == "sum" else seen
 
     def _row_columns(self) -> list[str]:
         """Return the columns needed until a row is emitted: at least one, as a table without any has no rows."""
-        told = self.operator
-        used = (name for call in told.calls for name in (call.argument, call.default) if name is not None)
-        return unique_names((*told.partition, *((told.time,) if told.time else ()), *told.columns, *used)) or [NOW]
+        operator = self.operator
+        used = (name for call in operator.calls for name in (call.argument, call.default) if name is not None)
+        return unique_names((*operator.partition, *filter(None, (operator.time,)), *operator.columns, *used)) or [NOW]
 
     def _schema(self, table: str) -> pa.Schema:
-        told = self.operator
+        operator = self.operator
         calls = list(self._calls(table))
-        fields = dict.fromkeys(told.partition)
+        fields = dict.fromkeys(operator.partition)
         extra: list[tuple[str, pa.DataType]] = []
         if table == "history":
             fields |= dict.fromkeys(call.argument for call in calls if call.argument is not None)
@@ -270,8 +271,8 @@ class OverKernel:
             extra = [(NOW, pa.int64()), *((f"{CALL}{i}", self._call_type(call)) for i, call in enumerate(calls))]
         else:
             used = (name for call in calls for name in (call.argument, call.default) if name is not None)
-            fields |= dict.fromkeys((*told.columns, *used))
-            others = (call for call in told.calls if call.function != "lead")
+            fields |= dict.fromkeys((*operator.columns, *used))
+            others = (call for call in operator.calls if call.function != "lead")
             extra = [(f"{CALL}{i}", self._call_type(call)) for i, call in enumerate(others)]
         return pa.schema([*((name, self.schemas[0].field(name).type) for name in fields), *extra])
 
@@ -279,9 +280,3 @@ class OverKernel:
 def _live_partitions(table: pa.Table, keys: Ints, ended: Flags) -> tuple[pa.Table, Ints]:
     kept = ~ended[keys]
     return table.filter(pa.array(kept)), keys[kept]
-
-
-def _inverse_order(order: Ints) -> Ints:
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    return places

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.keyed.arrow.arrays import Flags, Ints, numbers
-from penstock.keyed.arrow.codes import codes, differ
-from penstock.keyed.arrow.expiry import drop_expired
+from penstock.keyed.arrow.codes import codes, differing_rows
 from penstock.keyed.arrow.segments import places_within, survivors
 from penstock.keyed.arrow.sort_order import arrival_numbers, sort_by_content, sort_keys
 from penstock.keyed.arrow.tables import build_table, column, concat, unique_names
+from penstock.keyed.arrow.times import drop_expired
 from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import Ranking
 from penstock.row_columns import NOW, OP, SIGN
@@ -111,12 +111,12 @@ class RankingKernel:
     def _changes(self, rows: pa.Table, before: RowPlaces, after: RowPlaces) -> pa.Table:
         by_place = self.operator.rank is not None or self.operator.limit == 1
         comes, other, goes = (self._changes_by_place if by_place else self._changes_by_content)(rows, before, after)
-        letters = np.repeat(np.array(["i", "u", "d"]), [len(comes.rows), len(other.rows), len(goes.rows)])
+        operations = np.repeat(np.array(["i", "u", "d"]), [len(comes.rows), len(other.rows), len(goes.rows)])
         table = rows.take(pa.array(np.concatenate([comes.rows, other.rows, goes.rows])))
         arrays = [column(table, name) for name in self.operator.columns]
         if self.operator.rank is not None:
             arrays.append(pa.array(np.concatenate([comes.places, other.places, goes.places]) + 1))
-        return build_table(self.output, [*arrays, pa.array(letters, pa.string())])
+        return build_table(self.output, [*arrays, pa.array(operations, pa.string())])
 
     def _changes_by_place(
         self, rows: pa.Table, before: RowPlaces, after: RowPlaces
@@ -129,9 +129,8 @@ class RankingKernel:
         old, new = before.where(was), after.where(now)
         moved = np.flatnonzero(old.rows != new.rows)
         left, right = (rows.take(pa.array(some.rows[moved])) for some in (old, new))
-        other = np.zeros(len(moved), bool)
-        for name in self.operator.columns:
-            other |= differ(column(left, name), column(right, name))
+        lefts, rights = ([column(table, name) for name in self.operator.columns] for table in (left, right))
+        other = differing_rows(lefts, rights, len(moved))
         return after.where(comes), new.where(moved[other]), before.where(goes)
 
     def _changes_by_content(

@@ -11,7 +11,7 @@ from penstock.connectors.contract import Source
 from penstock.graph.graph import EventTimeColumn, Graph, Node
 from penstock.graph.model.changelog_mode import is_lookup_table, node_flow
 from penstock.graph.model.event_time import is_computed_time
-from penstock.keyed.operators import Aggregate
+from penstock.keyed.operators import Aggregate, needs_watermark
 from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Parameter, Step
 from penstock.manifest.queries.ml_models import asked_models
 from penstock.project.stream_project import Model
@@ -23,10 +23,10 @@ from penstock.sql.parse.query import rename_tables, select_all, tables
 from penstock.sql.rewrite.computed_event_time import COMPUTED_TIME, ComputedTime, move_time
 from penstock.sql.rewrite.mask import mask_parameters, mask_query
 from penstock.sql.rewrite.translate import name_projections, needs_time, spark_text, unguarded_text
-from penstock.sql.stateful.joins.versioned_views import read_all_versions, versioned_tables
 from penstock.sql.stateful.plan import StagePlan, plan_stages
 from penstock.sql.stateful.relations import inline_shared_ctes
 from penstock.sql.stateful.stages import Flow, OperatorStage, SqlStage
+from penstock.sql.stateful.top_n_forms import read_all_versions, versioned_tables
 from penstock.sql.types.columns import column_spelling
 
 
@@ -87,7 +87,7 @@ class Assembly:
                 sql = spark_text(stage.tree)
                 self.steps.append(Step(view=stage.view, node=node.id, sql=sql, unguarded=unguarded))
             else:
-                self.timed = self.timed or stage.operator.needs_watermark
+                self.timed = self.timed or needs_watermark(stage.operator)
                 self.steps.append(
                     KeyedStep(
                         view=stage.view,

@@ -2,8 +2,7 @@
 
 from penstock.manifest.model import Pushdown, QuerySpec, Step
 from penstock.manifest.queries.input_columns import has_operators, used_view_columns
-from penstock.sql.pushdown.referenced_columns import referenced_names
-from penstock.sql.pushdown.shared_predicate import shared_condition
+from penstock.sql.pushdown.source_needs import referenced_names, shared_condition
 
 
 def with_pushdown(query: QuerySpec) -> QuerySpec:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from penstock.manifest.model import QuerySpec, Step
-from penstock.sql.pushdown.carry_column import append_column
+from penstock.sql.pushdown.append_column import append_column
 
 PLACE: Final = "_penstock_row"
 """The column with the number of a row within its batch."""

@@ -25,6 +25,7 @@ from penstock.keyed.operators import (
     OverWindow,
     Ranking,
     VersionJoin,
+    needs_watermark,
 )
 from penstock.manifest.model import KeyedStep
 from penstock.row_columns import NOW, OP, ORDER, SIGN
@@ -52,7 +53,7 @@ def apply_operator(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
         for side, (frame, names) in enumerate(zip(frames, keys, strict=True))
     ]
     buckets = reduce(DataFrame.union, packed).groupBy(BUCKET)
-    mode = "EventTime" if step.operator.needs_watermark else "None"
+    mode = "EventTime" if needs_watermark(step.operator) else "None"
     worked = buckets.transformWithState(cell, WORKED, "Append", mode)
     kept = f.concat(f.lit("["), f.array_join(f.collect_list("kept"), ","), f.lit("]"))
     counted = worked.observe(turn_metric(step.view), f.sum("late").alias("late"), kept.alias("kept"))

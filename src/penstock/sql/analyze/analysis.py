@@ -9,7 +9,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.errors import OptimizeError
 
-from penstock.keyed.operators import Aggregate, Operator
+from penstock.keyed.operators import Aggregate
 from penstock.sql.analyze.column_lineage import ColumnUse, InputColumn, Origins
 from penstock.sql.analyze.ml_calls import ModelCall, model_calls, name_models
 from penstock.sql.analyze.operand_types import kinds_edit
@@ -91,8 +91,8 @@ def analyze_query(
     try:
         lookups = {node_id.casefold() for node_id, flow in flows.items() if flow.static}
         found = _analyze_sql(sql, inputs, answers, lookups)
-        told = found.constructs or any(map(_is_special, flows.values()))
-        if found.sound and told and not found.problems and not any(c.way_out for c in found.constructs):
+        needs_stages = found.constructs or any(flow.kind != "rows" or flow.static for flow in flows.values())
+        if found.sound and needs_stages and not found.problems and not any(c.hint for c in found.constructs):
             return _with_flow(found, sql, flows, ttl_ms, nested)
         return found
     except OptimizeError as error:
@@ -100,9 +100,8 @@ def analyze_query(
         text = f"two tables are called `{twice[1]}`" if twice else "two tables have the same name"
         return QueryAnalysis(False, (Problem("sql-statement", text, hint="give each an alias with AS"),))
     except RecursionError:
-        return QueryAnalysis(
-            False, (Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several models"),)
-        )
+        problem = Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several models")
+        return QueryAnalysis(False, (problem,))
     except PARSER_FAILURES:
         return QueryAnalysis(False, (Problem("sql-syntax", "the SQL cannot be analyzed"),))
 
@@ -118,23 +117,24 @@ def _analyze_sql(
         return QueryAnalysis(False, (parsed,))
     known = {node_id.casefold(): node_id for node_id in inputs}
     read = tables(parsed)
-    problems = [
-        Problem("sql-unknown-table", f"`{t.name}` is read directly", t.offset, _table_hint(t.name), subject=t.name)
-        for t in read
-        if t.name.casefold() not in known
-    ]
+    problems = []
+    for table in read:
+        if table.name.casefold() not in known:
+            hint = f'write {{{{ source("{table.name}") }}}} or {{{{ ref("{table.name}") }}}}'
+            text = f"`{table.name}` is read directly"
+            problems.append(Problem("sql-unknown-table", text, table.offset, hint, table.name))
     if not known and not problems:
         problems.append(Problem("sql-statement", "the SELECT reads from nothing", 0, 'add FROM {{ source("name") }}'))
-    followed = index_windows(parsed.tree)
-    constructs, calls = stateful_constructs(parsed, followed, lookups), root_windows(followed)
+    windows = index_windows(parsed.tree)
+    constructs, calls = stateful_constructs(parsed, windows, lookups), root_windows(windows)
     if problems:
         return QueryAnalysis(False, tuple(problems), constructs=constructs, windows=calls)
-    if followed:
-        problems += [*window_problems(parsed.tree), *window_misuses(followed)]
+    if windows:
+        problems += [*window_problems(parsed.tree), *window_misuses(windows)]
     once = len(read) == 1 and not calls
     passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
     asks = model_calls(parsed)
-    analysis = analyze_outputs(name_models(bind_tables(parsed, known)), inputs, answers, windowed=bool(followed))
+    analysis = analyze_outputs(name_models(bind_tables(parsed, known)), inputs, answers, windowed=bool(windows))
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
     return QueryAnalysis(
         sound=True,
@@ -154,36 +154,25 @@ def _analyze_sql(
     )
 
 
-def _is_special(flow: Flow) -> bool:
-    return flow.kind != "rows" or flow.static
-
-
 def _with_flow(
     found: QueryAnalysis, sql: str, flows: Mapping[str, Flow], ttl_ms: int | None, nested: bool
 ) -> QueryAnalysis:
     query = bind_query(sql, tuple(flows))
     tree = name_projections(query.take_tree())
-    carved = plan_stages(tree, "", flows, flows, ttl_ms, nested=nested)
-    problem = carved.problem
+    plan = plan_stages(tree, "", flows, flows, ttl_ms, nested=nested)
+    problem = plan.problem
+    operators = [stage.operator for stage in plan.stages if isinstance(stage, OperatorStage)]
     if problem is not None:
         problem = replace(problem, offset=keyword_offset(query, problem.subject, problem.offset))
-    late = (replace(note, offset=keyword_offset(query, note.subject, note.offset)) for note in carved.notes)
+    late = (replace(note, offset=keyword_offset(query, note.subject, note.offset)) for note in plan.notes)
     return replace(
         found,
         notes=(*found.notes, *late),
-        flow=carved.flow.kind,
-        change_key=carved.flow.key,
-        unbounded=tuple((name, keyword_offset(query, name, at), way) for name, at, way in carved.unbounded),
+        flow=plan.flow.kind,
+        change_key=plan.flow.key,
+        unbounded=tuple((name, keyword_offset(query, name, at), hint) for name, at, hint in plan.unbounded),
         hindrance=problem,
-        corrects=any(isinstance(s, OperatorStage) and _is_corrected(s.operator) for s in carved.stages),
-        keyed=any(isinstance(stage, OperatorStage) for stage in carved.stages),
-        lag=carved.lag,
+        corrects=any(isinstance(operator, Aggregate) and operator.lateness_ms > 0 for operator in operators),
+        keyed=bool(operators),
+        lag=plan.lag,
     )
-
-
-def _is_corrected(operator: Operator) -> bool:
-    return isinstance(operator, Aggregate) and operator.lateness_ms > 0
-
-
-def _table_hint(name: str) -> str:
-    return f'write {{{{ source("{name}") }}}} or {{{{ ref("{name}") }}}}'

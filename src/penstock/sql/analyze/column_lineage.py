@@ -40,7 +40,7 @@ KnownColumns: TypeAlias = Mapping[str, frozenset[str] | None]
 
 def trace_origins(scope: Scope, known: KnownColumns) -> dict[str, Origins]:
     """Return the origins of every output by its name."""
-    found = _Tracer(known).outputs(scope)
+    found = _Tracer(known).trace_outputs(scope)
     return {name: _to_origins(ways) for name, ways in found.items()}
 
 
@@ -72,7 +72,7 @@ def column_uses(scopes: Iterable[Scope], known: KnownColumns) -> tuple[ColumnUse
             for part in given if isinstance(given, list) else [given] if given else ():
                 columns = (c for c in part.find_all(exp.Column) if c.parent_select is scope.expression)
                 for column in columns:
-                    found.update((ColumnUse(*key, use), None) for key in tracer.column(column, scope))
+                    found.update((ColumnUse(*key, use), None) for key in tracer.trace_column(column, scope))
     return tuple(found)
 
 
@@ -87,7 +87,7 @@ def unchanged_columns(traced: Mapping[str, Origins]) -> dict[str, InputColumn]:
 
 def origin_of(column: exp.Column, scope: Scope, known: KnownColumns) -> InputColumn | None:
     """Return the input column that a column of this scope passes on unchanged."""
-    found = _to_origins(_Tracer(known).column(column, scope))
+    found = _to_origins(_Tracer(known).trace_column(column, scope))
     return unchanged_columns({"": found}).get("")
 
 
@@ -98,10 +98,10 @@ class _Tracer:
     """Trace columns and cache the outputs of each scope, so that a CTE that is read twice is traced once."""
 
     def __init__(self, known: KnownColumns) -> None:
-        self._find_named_type = known
+        self._known = known
         self._seen: dict[int, dict[str, _Derivations]] = {}
 
-    def outputs(self, scope: Scope) -> dict[str, _Derivations]:
+    def trace_outputs(self, scope: Scope) -> dict[str, _Derivations]:
         if id(scope) not in self._seen:
             self._seen[id(scope)] = {}  # a recursive CTE finds no columns in itself
             self._seen[id(scope)] = self._trace(scope)
@@ -110,7 +110,7 @@ class _Tracer:
     def _trace(self, scope: Scope) -> dict[str, _Derivations]:
         match scope.expression:
             case exp.SetOperation():
-                outputs = [self.outputs(side) for side in scope.set_operation_scopes]
+                outputs = [self.trace_outputs(side) for side in scope.set_operation_scopes]
                 names = scope.expression.named_selects
                 if scope.expression.args.get("by_name"):
                     return {name: _merge_derivations([side.get(name, {}) for side in outputs]) for name in names}
@@ -120,13 +120,13 @@ class _Tracer:
                     for at, name in enumerate(names)
                 }
             case exp.Select() as select:
-                return {e.alias_or_name: self._expression(e.unalias(), scope) for e in select.selects}
+                return {e.alias_or_name: self._trace_expression(e.unalias(), scope) for e in select.selects}
             case _:
                 return {}
 
-    def _expression(self, expression: exp.Expr, scope: Scope) -> _Derivations:
+    def _trace_expression(self, expression: exp.Expr, scope: Scope) -> _Derivations:
         if isinstance(expression, exp.Column):
-            return self.column(expression, scope)
+            return self.trace_column(expression, scope)
         found: list[_Derivations] = []
         for star in expression.find_all(exp.Star):
             if not isinstance(star.parent, (exp.Column, *_COUNTS)):
@@ -134,15 +134,15 @@ class _Tracer:
         counts = expression.find(*_COUNTS) is not None
         for column in expression.find_all(exp.Column):
             counted = counts and any(isinstance(parent, _COUNTS) for parent in _parents(column, expression))
-            ways = self.column(column, _scope_of(column, scope))
+            ways = self.trace_column(column, _scope_of(column, scope))
             found.append({key: "counted" if counted or way == "counted" else "made" for key, way in ways.items()})
         return _merge_derivations(found)
 
-    def column(self, column: exp.Column, scope: Scope) -> _Derivations:
+    def trace_column(self, column: exp.Column, scope: Scope) -> _Derivations:
         owner: Scope | None = scope
         while owner is not None:
             if not column.table and (named := self._alias(column, owner)) is not None:
-                return self._expression(named, owner)
+                return self._trace_expression(named, owner)
             source = owner.sources.get(column.table or self._likely_source(column.name, owner))
             if isinstance(column.this, exp.Star) and source is not None:
                 return dict.fromkeys(self._source_columns(source), "made")
@@ -150,7 +150,7 @@ class _Tracer:
                 case exp.Table() as table:
                     return {(table.name, column.name): "same"}
                 case Scope(expression=exp.Query()) as inner:
-                    return self.outputs(inner).get(column.name, {})
+                    return self.trace_outputs(inner).get(column.name, {})
                 case Scope() as rows:
                     return self._generated_columns(rows.expression, owner)
                 case _:
@@ -160,9 +160,10 @@ class _Tracer:
     def _source_columns(self, source: exp.Expr | Scope) -> list[tuple[str, str]]:
         """Return every column of a source; `*` represents columns that are not known."""
         if isinstance(source, exp.Table):
-            known = self._find_named_type.get(source.name)
+            known = self._known.get(source.name)
             return [(source.name, name) for name in sorted(known)] if known else [(source.name, "*")]
-        return [key for ways in self.outputs(source).values() for key in ways] if isinstance(source, Scope) else []
+        traced = self.trace_outputs(source).values() if isinstance(source, Scope) else ()
+        return [key for ways in traced for key in ways]
 
     def _alias(self, column: exp.Column, scope: Scope) -> exp.Expr | None:
         """Return the output that a plain name refers to where no input has it: Spark lets outputs use others."""
@@ -181,14 +182,14 @@ class _Tracer:
 
     def _can_have(self, source: exp.Expr | Scope, name: str) -> bool:
         if isinstance(source, exp.Table):
-            known = self._find_named_type.get(source.name)
+            known = self._known.get(source.name)
             return known is None or name in known
-        return isinstance(source, Scope) and (name in self.outputs(source) or source.expression.is_star)
+        return isinstance(source, Scope) and (name in self.trace_outputs(source) or source.expression.is_star)
 
     def _generated_columns(self, function: exp.Expr, owner: Scope) -> _Derivations:
         """Derive the columns of UNNEST, EXPLODE and similar functions from every column in their arguments."""
         given = [c for c in function.find_all(exp.Column) if owner.sources.get(c.table) is not None or not c.table]
-        return {key: "made" for c in given for key in self.column(c, owner)}
+        return {key: "made" for c in given for key in self.trace_column(c, owner)}
 
 
 def _scope_of(column: exp.Column, scope: Scope) -> Scope:

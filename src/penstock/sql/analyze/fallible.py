@@ -23,6 +23,7 @@ _SAFE: Final = (exp.And, exp.Or, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp
 _RISKY: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Bracket, exp.Func)
 _WHOLE: Final = (exp.Window, exp.Query, exp.Placeholder, exp.Star)
 """Nodes that need more than a single row, or are not known before the query runs."""
+_REGROUPING: Final = ("group", "distinct", "limit", "having", "qualify")
 
 
 def fallible_expressions(
@@ -52,11 +53,8 @@ def fallible_expressions(
 
 def _inlined_selects(tree: exp.Expr, ctes: Mapping[str, exp.Expr], read: list["_ViewRows"]) -> set[int]:
     """Return the SELECTs whose readers all use their rows."""
-    readers = Counter(
-        id(ctes[table.name.casefold()])
-        for table in tree.find_all(exp.Table)
-        if not table.db and table.name.casefold() in ctes
-    )
+    names = (table.name.casefold() for table in tree.find_all(exp.Table) if not table.db)
+    readers = Counter(id(ctes[name]) for name in names if name in ctes)
     known = Counter(id(rows.inner) for rows in read if rows.inner is not None)
     return {inner for inner, count in known.items() if count >= readers[inner]}
 
@@ -112,6 +110,7 @@ def _select_rows(
     origin = select.args.get("from_")
     if origin is None or select.args.get("joins") or select.args.get("laterals"):
         return None
+    rows: _ViewRows | None
     node = origin.this
     if node.args.get("alias") is not None and node.args["alias"].columns:
         return None
@@ -119,19 +118,13 @@ def _select_rows(
         case exp.Table() if node.name in views:
             rows = _ViewRows(node.name, node.alias_or_name)
         case exp.Table() if (inner := ctes.get(node.name.casefold())) is not None and not node.db:
-            found = _subquery_rows(inner, node.alias_or_name, views, ctes)
-            if found is None:
-                return None
-            rows = found
+            rows = _subquery_rows(inner, node.alias_or_name, views, ctes)
         case exp.Subquery():
-            found = _subquery_rows(node.this, node.alias, views, ctes)
-            if found is None:
-                return None
-            rows = found
+            rows = _subquery_rows(node.this, node.alias, views, ctes)
         case _:
             return None
     where = select.args.get("where")
-    if where is not None:
+    if rows is not None and where is not None:
         condition = rows.resolve_columns(where.this) if _is_single_row(where.this) else None
         if condition is None:
             return None
@@ -143,9 +136,7 @@ def _subquery_rows(
     inner: exp.Expr, alias: str, views: Mapping[str, tuple[str, ...] | None], ctes: Mapping[str, exp.Expr]
 ) -> _ViewRows | None:
     """Return the output rows of a SELECT that only computes columns and filters; None for any other query."""
-    if not isinstance(inner, exp.Select) or any(
-        inner.args.get(key) for key in ("group", "distinct", "limit", "having", "qualify")
-    ):
+    if not isinstance(inner, exp.Select) or any(map(inner.args.get, _REGROUPING)):
         return None
     if any(is_group_aggregate(node) for projection in inner.expressions for node in projection.walk()):
         return None
@@ -156,9 +147,8 @@ def _subquery_rows(
     for projection in inner.expressions:
         if not projection.is_star:
             computed = projection.unalias()
-            outputs[projection.output_name.casefold()] = (
-                rows.resolve_columns(computed) if _is_single_row(computed) else None
-            )
+            resolved = rows.resolve_columns(computed) if _is_single_row(computed) else None
+            outputs[projection.output_name.casefold()] = resolved
     is_over = any(projection.find(exp.Window) for projection in inner.expressions)
     taken = None if is_over else inner
     return _ViewRows(rows.view, alias, outputs, rows.passes and inner.is_star, rows.conditions, taken)

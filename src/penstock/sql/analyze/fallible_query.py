@@ -11,10 +11,7 @@ from penstock.sql.parse.query import PARSER_FAILURES
 
 
 def find_fallible(
-    view: str,
-    steps: Mapping[str, str],
-    inputs: Mapping[str, tuple[str, ...]],
-    functions: frozenset[str] = frozenset(),
+    view: str, steps: Mapping[str, str], inputs: Mapping[str, tuple[str, ...]], functions: frozenset[str] = frozenset()
 ) -> dict[str, tuple[str, ...]]:
     """Return by input the expressions over its rows that could fail on the way to a view.
 

@@ -25,16 +25,11 @@ class ModelCall:
 
 def model_calls(query: Query) -> tuple[ModelCall, ...]:
     """Return the calls in the order of the text."""
-    found = [
-        ModelCall(
-            call.name.upper(),
-            _model_name(call),
-            call.meta.get("start", 0),
-            max(len(call.expressions) - 1, 0),
-            isinstance(call.find_ancestor(exp.Select, exp.Lateral, exp.Table), exp.Lateral | exp.Table),
-        )
-        for call in _calls(query.tree)
-    ]
+    found: list[ModelCall] = []
+    for call in _calls(query.tree):
+        arguments, offset = max(len(call.expressions) - 1, 0), call.meta.get("start", 0)
+        as_table = isinstance(call.find_ancestor(exp.Select, exp.Lateral, exp.Table), exp.Lateral | exp.Table)
+        found.append(ModelCall(call.name.upper(), _model_name(call), offset, arguments, as_table))
     return tuple(sorted(found, key=lambda call: call.offset))
 
 

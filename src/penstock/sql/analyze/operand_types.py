@@ -27,7 +27,7 @@ def _typed_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
 def mark_operands(tree: exp.Query) -> None:
     """Store the path of each node in the node, which identifies it after the tree has changed."""
     for node in _typed_nodes(tree):
-        node.meta[_PLACE] = _place(node)
+        node.meta[_PLACE] = _node_path(node)
 
 
 def operand_kinds(tree: exp.Expr, type_of: Callable[[exp.Expr], str | None]) -> dict[str, str]:
@@ -44,7 +44,7 @@ def operand_kinds(tree: exp.Expr, type_of: Callable[[exp.Expr], str | None]) -> 
     return found
 
 
-def _place(node: exp.Expr) -> str:
+def _node_path(node: exp.Expr) -> str:
     """Return the path of a node below the root, and its class: `where.this.expressions[1] Div`."""
     steps, at = list[str](), node
     while at.parent is not None:
@@ -81,7 +81,7 @@ def kinds_edit(kinds: Mapping[str, str]) -> Callable[[exp.Query], exp.Query]:
     """Build an edit that sets the operand types of the nodes in a tree that was parsed from the same text."""
 
     def edit(tree: exp.Query) -> exp.Query:
-        nodes = {_place(node): node for node in _typed_nodes(tree)} if kinds else {}
+        nodes = {_node_path(node): node for node in _typed_nodes(tree)} if kinds else {}
         for place, kind in kinds.items():
             nodes[place].meta[_KIND] = kind
         return tree

@@ -58,8 +58,8 @@ class OutputAnalysis:
     translation depends on.
     """
 
-    columns: Columns | None
-    origins: Mapping[str, Origins]
+    columns: Columns | None = None
+    origins: Mapping[str, Origins] = field(default_factory=dict)
     times: tuple[InputColumn | None, ...] = ()
     window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
@@ -68,9 +68,6 @@ class OutputAnalysis:
     operands: Mapping[str, str] = field(default_factory=dict)
     uses: tuple[ColumnUse, ...] = ()
     """The input columns that filter, join or group rows."""
-
-
-NOTHING_KNOWN = OutputAnalysis(None, {})
 
 
 def analyze_outputs(
@@ -85,7 +82,7 @@ def analyze_outputs(
     `windowed=False` skips the search for windows, if the query is known to have none.
     """
     if problems := _untyped_problems(query, inputs):
-        return OutputAnalysis(None, {}, problems=problems)
+        return OutputAnalysis(problems=problems)
     taken = query.take_tree()
     mark_operands(taken)
     written = name_projections(taken)
@@ -94,18 +91,18 @@ def analyze_outputs(
     schema = _schema(inputs, query.dialect)
     tree = qualify_tree(written, schema, query.dialect)
     if tree is None or not (scopes := traverse_scope(tree)):
-        return NOTHING_KNOWN
+        return OutputAnalysis()
     names = {
         n: None if columns is None else frozenset(c.name.casefold() for c in columns) for n, columns in inputs.items()
     }
-    followed = index_windows(tree) if windowed else WindowIndex()
-    times = tuple(_window_origin(made, followed, names) for made in followed.roots())
+    windows = index_windows(tree) if windowed else WindowIndex()
+    times = tuple(_window_origin(made, windows, names) for made in windows.roots())
     if _has_open_outputs(tree):
-        return OutputAnalysis(None, {}, times)
+        return OutputAnalysis(times=times)
     if problems := tuple(_unusable_outputs(tree, written_names)):
-        return OutputAnalysis(None, {}, times, problems=problems)
+        return OutputAnalysis(times=times, problems=problems)
     if len(tree.named_selects) != len(_aligned_outputs(tree)):
-        return OutputAnalysis(None, {}, times)
+        return OutputAnalysis(times=times)
     traced, used = trace_origins(scopes[-1], names), column_uses(scopes, names)
     insert_type_casts(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
@@ -117,7 +114,7 @@ def analyze_outputs(
         columns=tuple(Column(spelled.get(name, name), kind) for name, kind in types),
         origins={spelled.get(name, name): found for name, found in traced.items()},
         times=times,
-        window_times={spelled.get(name, name): end for name, end in _window_outputs(tree, followed, names)},
+        window_times={spelled.get(name, name): end for name, end in _window_outputs(tree, windows, names)},
         problems=(
             *wrong_arguments(typed, known, in_flink=query.dialect is PROJECT),
             *unordered_keys(typed, known),
@@ -154,8 +151,9 @@ def _schema(inputs: Mapping[str, Columns | None], dialect: Dialect) -> MappingSc
 
 
 def _has_open_outputs(tree: exp.Query) -> bool:
-    """Whether the number of outputs is not known."""
-    return tree.is_star or tree.find(exp.Pivot) is not None or any(map(_is_struct_star, tree.selects))
+    """Whether the number of outputs is not known: they have PIVOT, or a star over a table or the fields of a struct."""
+    fields = [e for e in (projection.unalias() for projection in tree.selects) if isinstance(e, exp.Column | exp.Dot)]
+    return tree.is_star or tree.find(exp.Pivot) is not None or any(e.find(exp.Star) is not None for e in fields)
 
 
 def _output_types(
@@ -171,27 +169,21 @@ def _output_types(
             yield name, None if makes_rows else _shared_type(same)
 
 
-def _is_struct_star(projection: exp.Expr) -> bool:
-    """Whether an output is a star over all fields of a struct."""
-    expression = projection.unalias()
-    return isinstance(expression, exp.Column | exp.Dot) and expression.find(exp.Star) is not None
-
-
-def _window_origin(made: SelectWindow, followed: WindowIndex, known: KnownColumns) -> InputColumn | None:
+def _window_origin(made: SelectWindow, windows: WindowIndex, known: KnownColumns) -> InputColumn | None:
     """Return the input column that a window is over; None if it is over an expression."""
     time = made.call.time
-    return origin_of(time, followed.scopes[id(made.select)], known) if isinstance(time, exp.Column) else None
+    return origin_of(time, windows.scopes[id(made.select)], known) if isinstance(time, exp.Column) else None
 
 
-def _window_outputs(tree: exp.Query, followed: WindowIndex, known: KnownColumns) -> Iterator[tuple[str, WindowTime]]:
+def _window_outputs(tree: exp.Query, windows: WindowIndex, known: KnownColumns) -> Iterator[tuple[str, WindowTime]]:
     """Return the outputs that are times of windows.
 
     Whole windows come in the order of their ends, but single rows may be behind by the size of the window. The start of
     a session is not included: a session may begin any time before others that ended earlier.
     """
-    for name, column in followed.outputs.get(id(tree), {}).items():
+    for name, column in windows.outputs.get(id(tree), {}).items():
         made = column.made
-        origin = _window_origin(followed.root(made), followed, known)
+        origin = _window_origin(windows.root(made), windows, known)
         behind = 0 if column.closed else made.call.lengths.get("SIZE", 0)
         if origin is not None and not (made.call.kind == "SESSION" and column.part == "start"):
             yield name, WindowTime(origin, column.part, behind)
@@ -223,8 +215,8 @@ def _shared_type(same: tuple[exp.Expr, ...]) -> str | None:
 def _computed_type(projection: exp.Expr) -> str | None:
     """Return the type of an output; None for most computed decimals, which Spark widens by its own rules."""
     expression = projection.unalias()
-    if (wide := int256_type(projection.type)) is not None:
-        return wide
+    if (number_type := int256_type(projection.type)) is not None:
+        return number_type
     if projection.type is not None and projection.type.this is exp.DType.DECIMAL:
         return type_text(projection.type) if isinstance(expression, exp.Cast) else decimal_type(expression)
     return type_text(projection.type) if is_trusted(projection) else None

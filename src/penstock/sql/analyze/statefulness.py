@@ -13,55 +13,42 @@ from penstock.sql.rewrite.distinct import can_expand_distinct, distinct_aggregat
 from penstock.sql.types.inference_overrides import MODEL_CALLS
 
 _NEVER: Final = "a stream cannot know which rows will never arrive; filter in a consumer"
-_TELLING: Final = (
-    exp.Group,
-    exp.Pivot,
-    exp.Join,
-    exp.Distinct,
-    exp.Window,
-    exp.Order,
-    exp.Limit,
-    exp.Fetch,
-    exp.Offset,
-    exp.SetOperation,
-    exp.In,
-    exp.Exists,
-    exp.MatchRecognize,
-    exp.AggFunc,
-    exp.Anonymous,
-    exp.Table,
-    exp.Having,
+_CLASSES: Final = (
+    exp.Group, exp.Pivot, exp.Join, exp.Distinct, exp.Window, exp.Order, exp.Limit, exp.Fetch, exp.Offset,
+    exp.SetOperation, exp.In, exp.Exists, exp.MatchRecognize, exp.AggFunc, exp.Anonymous, exp.Table, exp.Having,
     exp.Query,
-)
+)  # fmt: skip
+"""The classes of all nodes that can be a construct."""
 _HOLDS_QUERIES: Final = (exp.From, exp.Join, exp.Lateral, exp.Query, exp.CTE, exp.Exists)
 
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """A part of a query that needs state. `way_out` is empty if it runs unchanged.
+    """A part of a query that needs state. `hint` is empty if it runs unchanged.
 
     `never` separates constructs that no stream can run from constructs that are sound but not supported here.
     """
 
     name: str
     offset: int
-    way_out: str = ""
+    hint: str = ""
     word: str = ""
     never: bool = False
 
 
 def stateful_constructs(
-    query: Query, followed: WindowIndex | None = None, lookups: Collection[str] = ()
+    query: Query, windows: WindowIndex | None = None, lookups: Collection[str] = ()
 ) -> tuple[Construct, ...]:
     """Find the constructs of a query that keep state or cannot run.
 
     A construct that cannot run has the offset of its keyword; the others have the offset of the first name in them.
-    `followed` is passed if the windows of the query are known already. `lookups` are the lookup tables, in lower case:
+    `windows` is passed if the windows of the query are known already. `lookups` are the lookup tables, in lower case:
     a join with one keeps no state, because Spark reads it as a whole in every batch.
     """
-    found = _constructs(query.tree, index_windows(query.tree) if followed is None else followed, frozenset(lookups))
-    spoken = ((c, bool(c.way_out or c.word)) for c in found)
-    placed = (replace(c, offset=keyword_offset(query, c.name, c.offset, c.word)) if told else c for c, told in spoken)
+    found = _constructs(query.tree, index_windows(query.tree) if windows is None else windows, frozenset(lookups))
+    placed = (
+        replace(c, offset=keyword_offset(query, c.name, c.offset, c.word)) if c.hint or c.word else c for c in found
+    )
     return tuple(sorted(placed, key=lambda c: c.offset))
 
 
@@ -76,14 +63,9 @@ def keyword_offset(query: Query, name: str, offset: int, word: str = "") -> int:
 
 def over_offset(window: exp.Window) -> int:
     """Return the offset of the text after OVER, for `keyword_offset`: OVER is the last such word before it."""
-    behind = [i for i in window.find_all(exp.Identifier) if "start" in i.meta and not _is_within(i, window.this)]
+    function = {id(node) for node in window.this.walk()}
+    behind = [i for i in window.find_all(exp.Identifier) if "start" in i.meta and id(i) not in function]
     return min((i.meta["start"] for i in behind), default=offset_of(window))
-
-
-def _is_within(node: exp.Expr | None, ancestor: exp.Expr) -> bool:
-    while node is not None and node is not ancestor:
-        node = node.parent
-    return node is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +76,9 @@ class Window:
     offset: int
 
 
-def root_windows(followed: WindowIndex) -> tuple[Window, ...]:
+def root_windows(windows: WindowIndex) -> tuple[Window, ...]:
     """Return the windows that are not over another window, in the order of the text."""
-    calls = [made.call for made in followed.roots()]
+    calls = [made.call for made in windows.roots()]
     return tuple(Window("" if c.time is None else _describe_time(c.time), offset_of(c.node)) for c in calls)
 
 
@@ -107,22 +89,22 @@ def _describe_time(time: exp.Expr) -> str:
 def unsupported_problems(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:
     """Report the constructs that cannot run, with alternatives: those that no stream can run (`never`), or the rest."""
     return tuple(
-        Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.way_out, subject=c.name)
+        Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.hint, subject=c.name)
         for c in constructs
-        if c.way_out and c.never == never
+        if c.hint and c.never == never
     )
 
 
-def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) -> Iterator[Construct]:
-    for node in tree.find_all(*_TELLING):
+def _constructs(tree: exp.Expr, windows: WindowIndex, lookups: frozenset[str]) -> Iterator[Construct]:
+    for node in tree.find_all(*_CLASSES):
         match node:
             case exp.Query() if _is_value(node):
                 yield Construct("a SELECT as a value", offset_of(node), "use an inner join", "SELECT")
             case exp.Having() if not _has_groups(node):
-                way_out = "put a condition on single rows into WHERE"
-                yield Construct("HAVING without GROUP BY", offset_of(node), way_out, never=True)
+                hint = "put a condition on single rows into WHERE"
+                yield Construct("HAVING without GROUP BY", offset_of(node), hint, never=True)
             case exp.Group():
-                yield from _group_constructs(node, followed)
+                yield from _group_constructs(node, windows)
             case exp.Table() if node.args.get("version") and not _is_lookup(node, lookups):
                 yield Construct("FOR SYSTEM_TIME AS OF", offset_of(node))
             case exp.Join() if _is_stream_join(node, lookups):
@@ -133,12 +115,11 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
             case exp.Window():
                 yield Construct("OVER", over_offset(node))
             case exp.Order() if isinstance(node.parent, exp.Query):
-                way_out = "a stream has no end, so it cannot be sorted; remove it"
-                yield Construct("ORDER BY", offset_of(node), way_out, never=True)
+                hint = "a stream has no end, so it cannot be sorted; remove it"
+                yield Construct("ORDER BY", offset_of(node), hint, never=True)
             case exp.Limit() | exp.Fetch():
-                yield Construct(
-                    "LIMIT", offset_of(node), "a stream has no end, so it cannot be cut; remove it", never=True
-                )
+                hint = "a stream has no end, so it cannot be cut; remove it"
+                yield Construct("LIMIT", offset_of(node), hint, never=True)
             case exp.Offset():
                 yield Construct("OFFSET", offset_of(node), "a stream has no first rows to skip", never=True)
             case exp.Union() if node.args.get("distinct"):
@@ -147,19 +128,16 @@ def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) 
                 yield Construct("INTERSECT", offset_of(node))
             case exp.Except():
                 yield Construct("EXCEPT", offset_of(node), _NEVER, never=True)
-            case exp.In() if node.args.get("query"):
+            case exp.In() | exp.Exists() if isinstance(node, exp.Exists) or node.args.get("query"):
+                name = "EXISTS (SELECT …)" if isinstance(node, exp.Exists) else "IN (SELECT …)"
                 never = isinstance(node.parent, exp.Not)
-                yield Construct("IN (SELECT …)", offset_of(node), _NEVER if never else "use an inner join", never=never)
-            case exp.Exists():
-                never = isinstance(node.parent, exp.Not)
-                way_out = _NEVER if never else "use an inner join"
-                yield Construct("EXISTS (SELECT …)", offset_of(node), way_out, never=never)
+                yield Construct(name, offset_of(node), _NEVER if never else "use an inner join", never=never)
             case exp.MatchRecognize():
-                way_out = "match in a window: SESSION with FILTER aggregates, or LAG over the event time"
-                yield Construct("MATCH_RECOGNIZE", offset_of(node), way_out, never=True)
+                hint = "match in a window: SESSION with FILTER aggregates, or LAG over the event time"
+                yield Construct("MATCH_RECOGNIZE", offset_of(node), hint, never=True)
             case exp.Pivot() if not node.args.get("unpivot"):
-                way_out = "write SUM(…) FILTER (WHERE …) for each value, and GROUP BY"
-                yield Construct("PIVOT", offset_of(node), way_out, never=True)
+                hint = "write SUM(…) FILTER (WHERE …) for each value, and GROUP BY"
+                yield Construct("PIVOT", offset_of(node), hint, never=True)
             case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
                 yield Construct(node.name.upper(), offset_of(node))
             case exp.AggFunc() | exp.Anonymous() if _is_ungrouped_aggregate(node):
@@ -198,10 +176,10 @@ def _has_groups(having: exp.Having) -> bool:
     return select.args.get("group") is not None or any(a.parent_select is select for a in aggregates)
 
 
-def _group_constructs(group: exp.Group, followed: WindowIndex) -> Iterator[Construct]:
+def _group_constructs(group: exp.Group, windows: WindowIndex) -> Iterator[Construct]:
     select = group.parent
-    known = (followed.made, followed.groups, followed.half)  # a window with one bound only is reported as such
-    if not isinstance(select, exp.Select) or not any(id(select) in windows for windows in known):
+    known = (windows.made, windows.groups, windows.half)  # a window with one bound only is reported as such
+    if not isinstance(select, exp.Select) or not any(id(select) in found for found in known):
         yield Construct("GROUP BY without a window", offset_of(group))
         return
     yield Construct("GROUP BY", offset_of(group))
@@ -209,8 +187,8 @@ def _group_constructs(group: exp.Group, followed: WindowIndex) -> Iterator[Const
         if not can_expand_distinct(aggregate):
             word = written_name(aggregate)
             typed = f"give the type: {word}(DISTINCT CAST(x AS BIGINT)), or " * isinstance(aggregate, exp.Sum | exp.Avg)
-            way_out = f"{typed}remove DISTINCT"
-            yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), way_out, word)
+            hint = f"{typed}remove DISTINCT"
+            yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), hint, word)
 
 
 def _is_ungrouped_aggregate(node: exp.Expr) -> bool:

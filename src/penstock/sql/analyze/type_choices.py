@@ -3,15 +3,13 @@
 from functools import lru_cache
 from typing import Final
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
 from penstock.sql.catalog.function_names import is_aggregate
-from penstock.sql.parse.dialects import SPARK
+from penstock.sql.parse.dialects import SPARK, parse_spark
 from penstock.sql.parse.replacement import replace_node
-from penstock.sql.rewrite.operators import DIVIDE, MEAN
+from penstock.sql.rewrite.operators import DIVIDE, ENTRIES, MEAN
 from penstock.sql.rewrite.templates import fill_template, wrap_operand
-from penstock.sql.rewrite.unnest import ENTRIES
 
 _CHOSEN: Final = (DIVIDE, MEAN)
 _NUMBERED: Final = "TRANSFORM(_1, (e, i) -> STRUCT(e AS e, i + 1 AS col2))"
@@ -25,9 +23,7 @@ def state_text(sql: str) -> str:
     """
     if not any(word in sql.lower() for word in (*_CHOSEN, "/", "avg(", "try_divide")):
         return sql
-    try:
-        tree = parse_one(sql, read=SPARK)
-    except SqlglotError:
+    if (tree := parse_spark(sql)) is None:
         return sql
     for node in [node for node in tree.find_all(exp.Anonymous, exp.SafeDivide) if _is_only_output(node, tree)]:
         match node.name.lower() if isinstance(node, exp.Anonymous) else "try_divide":
@@ -37,9 +33,8 @@ def state_text(sql: str) -> str:
                 replace_node(node, _build_division(*node.expressions))
             case "try_divide":
                 one, other = node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
-                replace_node(
-                    node, _build_division(one, exp.Nullif(this=other.copy(), expression=exp.Literal.number(0)))
-                )
+                divisor = exp.Nullif(this=other.copy(), expression=exp.Literal.number(0))
+                replace_node(node, _build_division(one, divisor))
     return tree.sql(SPARK, identify=True, comments=False)
 
 
@@ -51,9 +46,7 @@ def unnested_text(sql: str) -> str:
     """
     if not any(word in sql.lower() for word in ("explode(", "inline(")):
         return sql
-    try:
-        tree = parse_one(sql, read=SPARK)
-    except SqlglotError:
+    if (tree := parse_spark(sql)) is None:
         return sql
     for view in tree.find_all(exp.Lateral):
         call = view.this.this if isinstance(view.this, exp.Inline) else None

@@ -9,10 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
-from penstock.sql.parse.dialects import SPARK
+from penstock.sql.parse.dialects import SPARK, parse_spark
 from penstock.sql.stateful.stages import ORDERED
 
 ColumnNames: TypeAlias = frozenset[str] | None
@@ -45,8 +44,8 @@ def used_columns(
     """
     used: dict[str, ColumnNames] = dict.fromkeys(outputs, None)
     for view, texts in expressions.items():
-        _add_names(used, view, _expression_names(f"SELECT {', '.join(texts)}", None) if texts else frozenset())
-    parsed = [(step, _parse_sql(step.sql) if isinstance(step, SqlUse) else None) for step in steps]
+        _add_names(used, view, _expression_names(texts) if texts else frozenset())
+    parsed = [(step, parse_spark(step.sql) if isinstance(step, SqlUse) else None) for step in steps]
     packed = frozenset(name for _, tree in parsed if tree is not None for name in _struct_names(tree))
     for step, tree in reversed(parsed):
         behind = used.get(step.view, frozenset())
@@ -69,16 +68,9 @@ def _add_names(used: dict[str, ColumnNames], view: str, names: ColumnNames) -> N
     used[view] = None if before is None or names is None else before | names
 
 
-def _parse_sql(sql: str) -> exp.Expr | None:
-    try:
-        return parse_one(sql, read=SPARK)
-    except (SqlglotError, RecursionError):
-        return None
-
-
-def _expression_names(sql: str, behind: ColumnNames) -> ColumnNames:
-    tree = _parse_sql(sql)
-    return None if tree is None else _used_names(tree, behind, frozenset())
+def _expression_names(texts: Iterable[str]) -> ColumnNames:
+    tree = parse_spark(f"SELECT {', '.join(texts)}")
+    return None if tree is None else _used_names(tree, None, frozenset())
 
 
 def _used_names(tree: exp.Expr, behind: ColumnNames, packed: frozenset[str]) -> ColumnNames:
@@ -107,19 +99,16 @@ def _is_pass_through(star: exp.Star) -> bool:
 
 def drop_unused_outputs(sql: str, names: ColumnNames) -> str:
     """Remove the outputs of a query that are not used, if that changes nothing else."""
-    tree = _parse_sql(sql)
+    tree = parse_spark(sql)
     if names is None or not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
         return sql
     mentioned = Counter(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
-    kept = [e for e in tree.expressions if _name(e) in names or mentioned[_name(e)] > 1 or not _is_plain(e)]
+    named = [(e, e.alias_or_name.lower()) for e in tree.expressions]
+    kept = [e for e, name in named if name in names or mentioned[name] > 1 or not _is_plain(e)]
     if not kept or len(kept) == len(tree.expressions):
         return sql
     tree.set("expressions", kept)
     return tree.sql(SPARK)
-
-
-def _name(output: exp.Expr) -> str:
-    return output.alias_or_name.lower()
 
 
 def _is_plain(output: exp.Expr) -> bool:
@@ -129,7 +118,7 @@ def _is_plain(output: exp.Expr) -> bool:
 
 def needs_state(sql: str) -> bool:
     """Whether Spark may keep state for a query by itself: for a join, a group or a deduplication."""
-    tree = _parse_sql(sql)
+    tree = parse_spark(sql)
     return tree is None or tree.find(exp.Join, exp.Group, exp.Distinct, exp.AggFunc) is not None
 
 

@@ -81,12 +81,12 @@ class WindowIndex:
 
 
 def index_windows(tree: exp.Expr) -> WindowIndex:
-    followed = WindowIndex()
+    windows = WindowIndex()
     if has_windows(tree):
         for scope in traverse_scope(tree):
             if isinstance(scope.expression, exp.Select):
-                _index_select(scope, scope.expression, followed)
-    return followed
+                _index_select(scope, scope.expression, windows)
+    return windows
 
 
 def select_sources(scope: Scope) -> dict[str, exp.Select]:
@@ -111,11 +111,11 @@ def is_same_alias(alias: str | None, other: str) -> bool:
     return alias is None or alias.casefold() == other.casefold()
 
 
-def _index_select(scope: Scope, select: exp.Select, followed: WindowIndex) -> None:
+def _index_select(scope: Scope, select: exp.Select, windows: WindowIndex) -> None:
     own = id(select)
-    followed.scopes[own] = scope
-    given = {alias: followed.outputs.get(id(source), {}) for alias, source in select_sources(scope).items()}
-    followed.used[own] = [
+    windows.scopes[own] = scope
+    given = {alias: windows.outputs.get(id(source), {}) for alias, source in select_sources(scope).items()}
+    windows.used[own] = [
         WindowColumnUse(node, alias, columns[name])
         for node in select.find_all(exp.Column)
         if node.parent_select is select
@@ -123,21 +123,21 @@ def _index_select(scope: Scope, select: exp.Select, followed: WindowIndex) -> No
         if is_same_alias(node.table or None, alias) and (name := node.name.casefold()) in columns
     ]
     if makes := select_windows(select):
-        followed.made[own] = SelectWindow(makes[0], select)
+        windows.made[own] = SelectWindow(makes[0], select)
     elif select.args.get("group") is not None:
-        _index_group(select, followed)
-    followed.outputs[own] = dict(_window_outputs(select, given, followed))
+        _index_group(select, windows)
+    windows.outputs[own] = dict(_window_outputs(select, given, windows))
 
 
-def _index_group(select: exp.Select, followed: WindowIndex) -> None:
+def _index_group(select: exp.Select, windows: WindowIndex) -> None:
     """Index the window that a SELECT groups by. GROUP BY must have both its start and its end."""
-    keys = _window_keys(select, followed.used[id(select)])
+    keys = _window_keys(select, windows.used[id(select)])
     for key in keys:
         if {"start", "end"} <= {other.column.part for other in keys if other.column.made is key.column.made}:
-            followed.groups[id(select)] = key.column.made
+            windows.groups[id(select)] = key.column.made
             return
     if keys:
-        followed.half[id(select)] = keys[0]
+        windows.half[id(select)] = keys[0]
 
 
 def _window_keys(select: exp.Select, used: Sequence[WindowColumnUse]) -> list[WindowColumnUse]:
@@ -149,11 +149,11 @@ def _window_keys(select: exp.Select, used: Sequence[WindowColumnUse]) -> list[Wi
 
 
 def _window_outputs(
-    select: exp.Select, given: Mapping[str, _WindowColumns], followed: WindowIndex
+    select: exp.Select, given: Mapping[str, _WindowColumns], windows: WindowIndex
 ) -> Iterator[tuple[str, WindowColumn]]:
-    made, grouped = followed.made.get(id(select)), followed.groups.get(id(select))
+    made, grouped = windows.made.get(id(select)), windows.groups.get(id(select))
     aggregates = select.args.get("group") is not None
-    ends = {id(found.node): found.column for found in followed.used[id(select)]}
+    ends = {id(found.node): found.column for found in windows.used[id(select)]}
     for _, table in output_stars(select):
         for alias, columns in given.items():
             if is_same_alias(table, alias):
@@ -172,13 +172,13 @@ def _window_outputs(
 # Mistakes
 
 
-def window_misuses(followed: WindowIndex) -> Iterator[Problem]:
+def window_misuses(windows: WindowIndex) -> Iterator[Problem]:
     """Report valid windows in places where they cannot be used."""
-    for found in followed.half.values():
+    for found in windows.half.values():
         text = f"GROUP BY has `{found.node.name}`, which is only one end of a window"
         yield Problem("window-invalid", text, start_of(found.node), "group by the start and the end of the window")
-    for made in followed.made.values():
-        over = followed.over(made)
+    for made in windows.made.values():
+        over = windows.over(made)
         if over is not None and over.column.part != "time":
             text = f"`{over.node.name}` is the {over.column.part} of a window, and no event time in this model"
             hint = "use the time of the window: `window_time`, or a function whose name ends in _ROWTIME"
@@ -191,7 +191,7 @@ def window_misuses(followed: WindowIndex) -> Iterator[Problem]:
             hint = "add HOP(…) to GROUP BY, or read FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size))"
             yield Problem("window-invalid", text, start_of(made.call.node), hint)
         if made.call.kind == "SESSION" and made.of_rows:
-            yield from _session_misuses(made, followed)
+            yield from _session_misuses(made, windows)
 
 
 def is_window_table(select: exp.Select) -> bool:
@@ -200,19 +200,18 @@ def is_window_table(select: exp.Select) -> bool:
     return clauses <= {"expressions", "from_", "kind"} and isinstance(select.expressions[0], exp.Star)
 
 
-def _session_misuses(made: SelectWindow, followed: WindowIndex) -> Iterator[Problem]:
+def _session_misuses(made: SelectWindow, windows: WindowIndex) -> Iterator[Problem]:
     """Report session windows of single rows: a session is only known when its rows are grouped."""
     place = start_of(made.call.node)
-    readers = [
-        scope for scope in followed.scopes.values() if any(s is made.select for s in select_sources(scope).values())
-    ]
-    if not readers or any(followed.groups.get(id(scope.expression)) is not made for scope in readers):
+    scopes = windows.scopes.values()
+    readers = [scope for scope in scopes if any(s is made.select for s in select_sources(scope).values())]
+    if not readers or any(windows.groups.get(id(scope.expression)) is not made for scope in readers):
         text = "rows have no session before they are grouped"
         yield Problem("window-invalid", text, place, "group by window_start and window_end")
         return
     wanted = {key.name.casefold() for key in made.call.keys}
     for scope in readers:
-        ends = [found.node for found in followed.used[id(scope.expression)]]
+        ends = [found.node for found in windows.used[id(scope.expression)]]
         rest = [e for e in scope.expression.args["group"].expressions if not any(e is end for end in ends)]
         if {key.name.casefold() for key in rest} != wanted:
             keys = ", ".join(key.sql() for key in rest)

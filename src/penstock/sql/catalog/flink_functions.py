@@ -39,6 +39,7 @@ def _part_function(spark: str) -> Function:
     return Function("time", "BIGINT", (f"CAST({spark}(_1) AS BIGINT)",))
 
 
+_NOW: Final = Function("", "TIMESTAMP", ("CURRENT_TIMESTAMP()",))
 _JSON_OF: Final = "REGEXP_EXTRACT(TO_JSON(ARRAY(_1)), '(?s)^\\[(.*)\\]$', 1)"
 
 TEXTS: Final[Mapping[str, Function]] = {
@@ -63,10 +64,7 @@ TEXTS: Final[Mapping[str, Function]] = {
     ),
     "REGEXP_REPLACE": Function("text text text", "STRING", ("REGEXP_REPLACE(_1, _2, _3_plain)",)),
     "RTRIM": Function("text text?", "STRING", ("RTRIM(_1)", "TRIM(TRAILING _2 FROM _1)")),
-    "SHA224": Function("bytes", "STRING", ("SHA2(_1, 224)",)),
-    "SHA256": Function("bytes", "STRING", ("SHA2(_1, 256)",)),
-    "SHA384": Function("bytes", "STRING", ("SHA2(_1, 384)",)),
-    "SHA512": Function("bytes", "STRING", ("SHA2(_1, 512)",)),
+    **{f"SHA{bits}": Function("bytes", "STRING", (f"SHA2(_1, {bits})",)) for bits in (224, 256, 384, 512)},
     "SPLIT": Function("text text", "ARRAY<STRING>", ("SPLIT(_1, _2_literal)",)),
     "SPLIT_INDEX": Function("text text whole", "STRING", ("GET(SPLIT(NULLIF(_1, ''), _2_literal), _3)",)),
     "STR_TO_MAP": Function(
@@ -84,7 +82,7 @@ TIMES: Final[Mapping[str, Function]] = {
         "STRING",
         ("DATE_FORMAT(CONVERT_TIMEZONE(_2, _3, TRY_CAST(_1 AS TIMESTAMP_NTZ)), 'yyyy-MM-dd HH:mm:ss')",),
     ),
-    "CURRENT_ROW_TIMESTAMP": Function("", "TIMESTAMP", ("CURRENT_TIMESTAMP()",)),
+    "CURRENT_ROW_TIMESTAMP": _NOW,
     "DATE_FORMAT": Function("time string", "STRING", ("DATE_FORMAT(_1, _2)",)),
     "DAYOFMONTH": _part_function("DAYOFMONTH"),
     "DAYOFWEEK": _part_function("DAYOFWEEK"),
@@ -93,8 +91,8 @@ TIMES: Final[Mapping[str, Function]] = {
     "HOUR": _part_function("HOUR"),
     "MINUTE": _part_function("MINUTE"),
     "MONTH": _part_function("MONTH"),
-    "NOW": Function("", "TIMESTAMP", ("CURRENT_TIMESTAMP()",)),
-    "PROCTIME": Function("", "TIMESTAMP", ("CURRENT_TIMESTAMP()",)),
+    "NOW": _NOW,
+    "PROCTIME": _NOW,
     "QUARTER": _part_function("QUARTER"),
     "SECOND": _part_function("SECOND"),
     "TO_DATE": Function("time text?", "DATE", ("TRY_CAST(_1 AS DATE)", "CAST(TRY_TO_TIMESTAMP(_1, _2) AS DATE)")),
@@ -103,11 +101,7 @@ TIMES: Final[Mapping[str, Function]] = {
     "UNIX_TIMESTAMP": Function(
         "time? text?",
         "BIGINT",
-        (
-            "UNIX_TIMESTAMP()",
-            "UNIX_SECONDS(TRY_CAST(_1 AS TIMESTAMP))",
-            "UNIX_SECONDS(TRY_TO_TIMESTAMP(_1, _2))",
-        ),
+        ("UNIX_TIMESTAMP()", "UNIX_SECONDS(TRY_CAST(_1 AS TIMESTAMP))", "UNIX_SECONDS(TRY_TO_TIMESTAMP(_1, _2))"),
     ),
     "WEEK": _part_function("WEEKOFYEAR"),
     "YEAR": _part_function("YEAR"),
@@ -140,9 +134,7 @@ COLLECTIONS: Final[Mapping[str, Function]] = {
     "ARRAY_SORT": Function("array bool? bool?", "_1"),
     "CARDINALITY": Function("collection", "INT", ("CARDINALITY(_1)",)),
     "ELEMENT": Function(
-        "array",
-        "element",
-        ("IF(SIZE(_1) > 1, RAISE_ERROR('ELEMENT of an array with several elements'), GET(_1, 0))",),
+        "array", "element", ("IF(SIZE(_1) > 1, RAISE_ERROR('ELEMENT of an array with several elements'), GET(_1, 0))",)
     ),
     "MAP_UNION": Function("map map*", "_1"),
     "ROW": Function("any*", None),
@@ -157,9 +149,7 @@ JSON: Final[Mapping[str, Function]] = {
     "JSON_STRING": Function("any", "STRING", (f"IF(_1 IS NULL, NULL, {_JSON_OF})",)),
 }
 
-AGGREGATES: Final[Mapping[str, Function]] = {
-    "COLLECT": Function("any", None, ("COLLECT_LIST(_1)",)),
-}
+AGGREGATES: Final[Mapping[str, Function]] = {"COLLECT": Function("any", None, ("COLLECT_LIST(_1)",))}
 
 TABLE: Final[Mapping[str, Function]] = {**TEXTS, **TIMES, **NUMBERS, **COLLECTIONS, **JSON, **AGGREGATES}
 

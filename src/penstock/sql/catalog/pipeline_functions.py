@@ -1,7 +1,7 @@
 """The functions of pipelines that Spark lacks or that behave differently there: a table of data.
 
-It has the form of `flink_functions`. Functions whose names begin with `penstock_row_` belong to `clients.rowwise`; they
-accept only the declared types, so every argument is cast.
+It has the form of `flink_functions`. Functions whose names begin with `penstock_row_` belong to `clients.jvm.udfs`;
+they accept only the declared types, so every argument is cast.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from penstock.sql.catalog.flink_functions import JSON as FLINK_JSON
 
 _S: Final = "STRING"
 _B: Final = "BIGINT"
+_ONE: Final = "CAST(1 AS BIGINT)"
 _NO_NUMBER: Final = "CAST(NULL AS BIGINT)"
 
 
@@ -50,11 +51,7 @@ TEXTS: Final[Mapping[str, Function]] = {
     "INSTR": Function(
         "text text whole? whole?",
         _B,
-        (
-            "CAST(INSTR(_1, _2) AS BIGINT)",
-            _row_call("instr", _S, _S, _B, "CAST(1 AS BIGINT)"),
-            _row_call("instr", _S, _S, _B, _B),
-        ),
+        ("CAST(INSTR(_1, _2) AS BIGINT)", _row_call("instr", _S, _S, _B, _ONE), _row_call("instr", _S, _S, _B, _B)),
     ),
     "LOCATE": Function(
         "text text whole?", _B, ("CAST(LOCATE(_1, _2) AS BIGINT)", "CAST(LOCATE(_1, _2, CAST(_3 AS INT)) AS BIGINT)")
@@ -66,23 +63,17 @@ TEXTS: Final[Mapping[str, Function]] = {
     "REGEXP": Function("text text", "BOOLEAN", ("_1 RLIKE _2",)),
     "REGEXP_COUNT": Function("text text", _B, (_row_call("regexp_count", _S, _S),)),
     "REGEXP_EXTRACT": Function(
-        "text text whole?",
-        _S,
-        (_row_call("regexp_extract", _S, _S, _NO_NUMBER), _row_call("regexp_extract", _S, _S, _B)),
+        "text text whole?", _S, tuple(_row_call("regexp_extract", _S, _S, group) for group in (_NO_NUMBER, _B))
     ),
     "REGEXP_EXTRACT_ALL": Function(
         "text text whole?",
         "ARRAY<STRING>",
-        (_row_call("regexp_extract_all", _S, _S, _NO_NUMBER), _row_call("regexp_extract_all", _S, _S, _B)),
+        tuple(_row_call("regexp_extract_all", _S, _S, group) for group in (_NO_NUMBER, _B)),
     ),
     "REGEXP_INSTR": Function(
         "text text whole? whole?",
         _B,
-        (
-            _row_call("regexp_instr", _S, _S, "CAST(1 AS BIGINT)", "CAST(1 AS BIGINT)"),
-            _row_call("regexp_instr", _S, _S, _B, "CAST(1 AS BIGINT)"),
-            _row_call("regexp_instr", _S, _S, _B, _B),
-        ),
+        tuple(_row_call("regexp_instr", _S, _S, *places) for places in ((_ONE, _ONE), (_B, _ONE), (_B, _B))),
     ),
     "REGEXP_LIKE": Function("text text string?", "BOOLEAN", ("_1 RLIKE _2", "_1 RLIKE CONCAT('(?', _3, ')', _2)")),
     "REGEXP_MATCH": Function(
@@ -95,9 +86,7 @@ TEXTS: Final[Mapping[str, Function]] = {
     "SIMILAR": Function("text text", "BOOLEAN", ("_1 RLIKE _2",)),
     "SPLIT": Function("text text", "ARRAY<STRING>", ("IF(_2 = '', SPLIT(_1, ''), SPLIT(_1, _2_literal))",)),
     "SPLIT_INDEX": Function(
-        "text text whole",
-        _S,
-        ("IF(_2 = '', IF(_3 = 0, _1, NULL), GET(SPLIT(_1, _2_literal), TRY_CAST(_3 AS INT)))",),
+        "text text whole", _S, ("IF(_2 = '', IF(_3 = 0, _1, NULL), GET(SPLIT(_1, _2_literal), TRY_CAST(_3 AS INT)))",)
     ),
     "STRING_TO_ARRAY": Function(
         "text text text?",
@@ -249,10 +238,8 @@ JSON: Final[Mapping[str, Function]] = {
 PIPELINE_TABLE: Final[Mapping[str, Function]] = {**TEXTS, **BYTES, **TIMES, **NUMBERS, **LISTS, **JSON}
 
 TRANSLATED: Final = frozenset(
-    {
-        "ARRAY_LENGTH", "CAST", "ENDS_WITH", "LIST_LENGTH", "STARTS_WITH", "STRPOS", "TRY_CAST", "UNNEST",
-    }
-)  # fmt: skip
+    {"ARRAY_LENGTH", "CAST", "ENDS_WITH", "LIST_LENGTH", "STARTS_WITH", "STRPOS", "TRY_CAST", "UNNEST"}
+)
 """Functions that Spark names differently. The parser knows both names."""
 
 OPTIONS: Final[Mapping[str, Mapping[int, tuple[str, ...]]]] = {
@@ -266,11 +253,7 @@ OPTIONS: Final[Mapping[str, Mapping[int, tuple[str, ...]]]] = {
         4: ("NULL", "EMPTY ARRAY", "EMPTY OBJECT", "ERROR"),
         5: ("NULL", "EMPTY ARRAY", "EMPTY OBJECT", "ERROR"),
     },
-    "JSON_VALUE": {
-        2: ("STRING", "VARCHAR", "CHAR"),
-        3: ("NULL", "ERROR", "DEFAULT"),
-        5: ("NULL", "ERROR", "DEFAULT"),
-    },
+    "JSON_VALUE": {2: ("STRING", "VARCHAR", "CHAR"), 3: ("NULL", "ERROR", "DEFAULT"), 5: ("NULL", "ERROR", "DEFAULT")},
 }
 """The allowed string literals of an argument, by its position."""
 
@@ -285,8 +268,6 @@ PIPELINE_ABSENT: Final[Mapping[str, str]] = {
             "LTE", "MOD", "MUL", "NEG", "NEQ", "RESCALE", "RESTAMP", "SUB", "TO_SORT_KEY", "TO_STRING",
         )
     },
-    **{
-        f"JSON_{kind}AGG_{nulls}_ON_NULL": _GROUPS for kind in ("ARRAY", "OBJECT") for nulls in ("NULL", "ABSENT")
-    },
+    **{f"JSON_{kind}AGG_{nulls}_ON_NULL": _GROUPS for kind in ("ARRAY", "OBJECT") for nulls in ("NULL", "ABSENT")},
 }  # fmt: skip
 """Functions without an equivalent, and the alternative for each."""

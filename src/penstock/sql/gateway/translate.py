@@ -70,10 +70,8 @@ class _RefusedError(Exception):
 
     def __init__(self, node: exp.Expr, name: str, message: str | None = None, *, by_word: bool = False) -> None:
         super().__init__(name)
-        self.node = node
-        self.name = name
+        self.node, self.name, self.by_word = node, name, by_word
         self.message = message or f"the gateway's SQL has no {name}"
-        self.by_word = by_word
 
 
 def gateway_selection(query: Query, below: GatewayInput) -> tuple[Selection, tuple[Problem, ...]]:
@@ -81,25 +79,26 @@ def gateway_selection(query: Query, below: GatewayInput) -> tuple[Selection, tup
     problems: list[_RefusedError] = []
     tree = query.tree
     if not isinstance(tree, exp.Select):
-        problems.append(_RefusedError(tree, _set_name(tree), by_word=True))
-        return EVERYTHING, _locate_problems(query, problems)
+        name = "UNION ALL" if isinstance(tree, exp.Union) and not tree.args.get("distinct") else tree.key.upper()
+        return EVERYTHING, _locate_problems(query, [_RefusedError(tree, name, by_word=True)])
     problems.extend(_refused_clauses(tree))
-    reading = _GatewayTranslator(below, _table_alias(tree))
+    origin = tree.args.get("from_")
+    translator = _GatewayTranslator(below, origin.this.alias_or_name.casefold() if origin is not None else "")
     outputs: list[SelectedOutput] = []
-    conditions: list[str] = [*below.selection.conditions]
+    conditions = [*below.selection.conditions]
     is_all = [e.is_star for e in tree.expressions] == [True]
     star = tree.find(exp.Star) if is_all else None
     if star is not None and any(star.args.values()):
         problems.append(_RefusedError(star, "`*` with anything behind it"))
     for position, projection in enumerate(() if is_all else tree.expressions):
         try:
-            outputs.append(reading.output(projection, position))
+            outputs.append(translator.output(projection, position))
         except _RefusedError as refused:
             problems.append(refused)
     where = tree.args.get("where")
     for condition in _split_conjuncts(where.this) if where is not None else ():
         try:
-            conditions.append(reading.condition(condition))
+            conditions.append(translator.condition(condition))
         except _RefusedError as refused:
             problems.append(refused)
     chosen = below.selection.outputs if is_all else tuple(outputs)
@@ -120,17 +119,6 @@ def _start_offset(node: exp.Expr) -> int:
     while not any("start" in part.meta for part in node.walk()) and node.parent is not None:
         node = node.parent
     return start_of(node)
-
-
-def _set_name(tree: exp.Query) -> str:
-    if isinstance(tree, exp.Union):
-        return "UNION" if tree.args.get("distinct") else "UNION ALL"
-    return tree.key.upper()
-
-
-def _table_alias(tree: exp.Select) -> str:
-    origin = tree.args.get("from_")
-    return origin.this.alias_or_name.casefold() if origin is not None else ""
 
 
 def _refused_clauses(tree: exp.Select) -> Iterator[_RefusedError]:
@@ -193,8 +181,7 @@ class _GatewayTranslator:
         if not isinstance(literal, exp.Literal):
             raise _RefusedError(literal, _describe_node(literal))
         if path[0].casefold() in self.below.masked:
-            message = f"`{path[0]}` is masked, and the gateway would use the unmasked value"
-            raise _RefusedError(field, path[0], message)
+            raise _RefusedError(field, path[0], f"`{path[0]}` is masked, and the gateway would use the unmasked value")
         if (shown := self.below.outputs.get(path[0].casefold())) is not None and not shown.is_field:
             raise _RefusedError(field, "condition on a CASE")
         self._check_type(field, path, literal)
@@ -238,7 +225,7 @@ class _GatewayTranslator:
             return ".".join([output.text, *path[1:]])
         known = {c.name.casefold(): c.name for c in self.below.columns or ()}
         if self.below.columns is not None and path[0].casefold() not in known:
-            raise _RefusedError(node, path[0], f"`{path[0]}` is no field of the records")
+            raise _RefusedError(node, path[0], f"the records have no field `{path[0]}`")
         path = (known.get(path[0].casefold(), path[0]), *path[1:])
         if not all(map(_is_name, path)):
             raise _RefusedError(node, f"field called `{'.'.join(path)}`")
@@ -252,8 +239,7 @@ class _GatewayTranslator:
         is_number = data_type(kind).this in exp.DataType.NUMERIC_TYPES
         if is_number == literal.is_string or (literal.is_string and kind != "STRING"):
             given = "a text" if literal.is_string else "a number"
-            message = f"`{path[0]}` is {kind}, and the gateway would compare it with {given}"
-            raise _RefusedError(node, path[0], message)
+            raise _RefusedError(node, path[0], f"`{path[0]}` is {kind}, and the gateway would compare it with {given}")
 
 
 def _field_path(node: exp.Expr, alias: str) -> tuple[str, ...] | None:

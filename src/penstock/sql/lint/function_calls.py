@@ -13,7 +13,7 @@ from penstock.sql.catalog.spark_functions import SPARK_NAMES
 from penstock.sql.lint.unsupported_pipeline import find_pipeline_misuses
 from penstock.sql.parse.allowed_forms import UNSAFE_FUNCTIONS
 from penstock.sql.parse.dialects import PROJECT
-from penstock.sql.parse.query import Problem, Query, offset_of, start_of
+from penstock.sql.parse.query import Problem, Query, argument_problem, offset_of, start_of
 from penstock.sql.parse.window_calls import parse_window_call, unknown_unit
 from penstock.sql.parse.window_tvf import SPANS, WINDOW_PARTS
 from penstock.sql.types.columns import type_text
@@ -44,9 +44,8 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
         word = name.upper()
         if word in missing:
             shown = word if in_flink else word.lower()
-            yield Problem(
-                "sql-unsupported", f"{shown} cannot run as a stream here", _call_offset(node), missing[word], shown
-            )
+            text = f"{shown} cannot run as a stream here"
+            yield Problem("sql-unsupported", text, _call_offset(node), missing[word], shown)
         elif word not in names:
             close = nearest(word, [known for known in names if known not in UNSAFE_FUNCTIONS])
             hint = f"did you mean `{close if in_flink else close.lower()}`?" if close else _FUNCTIONS
@@ -81,7 +80,7 @@ def _incomplete_call(node: exp.Expr) -> Problem | None:
     """Report incomplete calls that the parser accepts."""
     if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case) and node.args.get("false") is None:
         hint = "the syntax is IF(condition, value, otherwise)"
-        return Problem("sql-argument", "IF takes 3 arguments, and is given 2", start_of(node), hint, "IF")
+        return argument_problem(node, "IF takes 3 arguments, and is given 2", hint, "IF")
     if needs_over(node) and not has_over(node):
         word = written_name(node)
         hint = f"write {word}({'…' * bool(node.args.get('this'))}) OVER (PARTITION BY … ORDER BY the event time)"
@@ -155,18 +154,18 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "bool": ("TRUE or FALSE", "write a comparison"),
 }
 
+_OF_NUMBERS: Final = (
+    exp.Sum, exp.Avg, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Abs, exp.Sqrt,
+    exp.Exp, exp.Ln, exp.Round, exp.Sign,
+)  # fmt: skip
+_OF_TEXTS: Final = (
+    exp.Upper, exp.Lower, exp.Trim, exp.Initcap, exp.Length, exp.Substring, exp.GroupConcat, exp.Replace
+)  # fmt: skip
 _BY_CLASS: Final[Mapping[type[exp.Expr], tuple[tuple[str, str], ...]]] = {
-    **dict.fromkeys((exp.Sum, exp.Avg, exp.Stddev), (("this", "number"),)),
-    **dict.fromkeys(
-        (exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Abs, exp.Sqrt, exp.Exp, exp.Ln),
-        (("this", "number"),),
-    ),
-    **dict.fromkeys((exp.Round, exp.Sign), (("this", "number"),)),
-    **dict.fromkeys((exp.Upper, exp.Lower, exp.Trim, exp.Initcap, exp.Length, exp.Substring), (("this", "text"),)),
+    **dict.fromkeys(_OF_NUMBERS, (("this", "number"),)),
+    **dict.fromkeys(_OF_TEXTS, (("this", "text"),)),
     **dict.fromkeys((exp.Left, exp.Right), (("this", "text"), ("expression", "whole"))),
     **dict.fromkeys((exp.MD5, exp.SHA, exp.SHA2), (("this", "bytes"),)),
-    exp.GroupConcat: (("this", "text"),),
-    exp.Replace: (("this", "text"),),
     exp.ArrayDistinct: (("this", "array"),),
     exp.MapKeys: (("this", "map"),),
     exp.Extract: (("expression", "time"),),
@@ -184,13 +183,11 @@ def wrong_arguments(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> It
             yield from _check_zero_index(node) if in_flink else ()
         elif not isinstance(node, exp.Anonymous):
             for place, kind in _BY_CLASS[type(node)]:
-                yield from _check_argument(node, written_name(node), node.args.get(place), kind, types, refused)
+                yield from _check_argument(node, node.args.get(place), kind, types, refused)
         elif (function := table.get(node.name.upper())) is not None:
             plain = [argument for argument in node.expressions if not isinstance(argument, exp.Kwarg)]
             for position, argument in enumerate(plain):
-                yield from _check_argument(
-                    node, written_name(node), argument, function.argument_kind(position), types, refused
-                )
+                yield from _check_argument(node, argument, function.argument_kind(position), types, refused)
 
 
 def _check_zero_index(node: exp.Bracket) -> Iterator[Problem]:
@@ -203,13 +200,13 @@ def _check_zero_index(node: exp.Bracket) -> Iterator[Problem]:
 
 
 def _check_argument(
-    node: exp.Expr, name: str, argument: object, kind: str, types: KnownTypes, refused: _RefusedTypes
+    node: exp.Expr, argument: object, kind: str, types: KnownTypes, refused: _RefusedTypes
 ) -> Iterator[Problem]:
     if not isinstance(argument, exp.Expr) or kind not in refused:
         return
     value = argument.expressions[0] if isinstance(argument, exp.Distinct) and argument.expressions else argument
     found = types.type_of(value)
     if found is not None and found.this in refused[kind]:
-        wanted, way_out = _WORDS[kind]
+        name, (wanted, hint) = written_name(node), _WORDS[kind]
         text = f"{name} takes {wanted}, and is given {type_text(found)}"
-        yield Problem("sql-argument", text, _call_offset(node) or offset_of(value), way_out, name)
+        yield Problem("sql-argument", text, _call_offset(node) or offset_of(value), hint, name)

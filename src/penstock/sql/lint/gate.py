@@ -64,7 +64,9 @@ def _refusal_reasons(
     if not isinstance(tree, exp.Query):
         yield "the SQL is not one SELECT"
         return
-    yield from (r.message for r in forbidden_forms(tree) if not _is_parameter(r.node, parameters))
+    for form in forbidden_forms(tree):
+        if not isinstance(form.node, exp.Placeholder) or form.node.name not in parameters:
+            yield form.message
     ctes = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         is_view = table.name in views or table.name.casefold() in ctes
@@ -74,7 +76,3 @@ def _refusal_reasons(
         name = called_name(call).upper()
         if name and name not in _KNOWN and name not in functions and not name.startswith(_OWN):
             yield f"the SQL calls `{name}`, which is no function of Spark"
-
-
-def _is_parameter(node: exp.Expr, parameters: frozenset[str]) -> bool:
-    return isinstance(node, exp.Placeholder) and node.name in parameters

@@ -28,8 +28,10 @@ def find_ungrouped(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterat
     if select.is_star and (read or set()) - {key.name.casefold() for key in keys if isinstance(key, exp.Column)}:
         text = "`*` beside GROUP BY has columns that are neither grouped nor aggregated"
         yield Problem("sql-not-grouped", text, start_of(group), "name the outputs", "*")
+    having = select.args.get("having")
+    checked = [*(projection.unalias() for projection in select.expressions), *([having.this] if having else ())]
     seen: set[str] = set()
-    for node in _checked_expressions(select):
+    for node in checked:
         for column in _ungrouped_columns(node, keys):
             name = column.name.casefold()
             if name in seen or (not column.table and name in outputs):
@@ -58,12 +60,6 @@ def _resolve_key(key: exp.Expr, select: exp.Select, read: set[str] | None) -> li
         return [key.unnest()]
     named = [e.this for e in outputs if isinstance(e, exp.Alias) and e.alias.casefold() == key.name.casefold()]
     return [key, *named]
-
-
-def _checked_expressions(select: exp.Select) -> Iterator[exp.Expr]:
-    yield from (projection.unalias() for projection in select.expressions)
-    if (having := select.args.get("having")) is not None:
-        yield having.this
 
 
 def _ungrouped_columns(node: exp.Expr, keys: Sequence[exp.Expr]) -> Iterator[exp.Column]:
@@ -99,12 +95,8 @@ def _is_same_value(node: exp.Expr, key: exp.Expr) -> bool:
     if one == other:
         return True
     ours, theirs = list(one.iter_expressions()), list(other.iter_expressions())
-    if (
-        type(one) is not type(other)
-        or not ours
-        or len(ours) != len(theirs)
-        or _text_arguments(one) != _text_arguments(other)
-    ):
+    alike = type(one) is type(other) and len(ours) == len(theirs) and _text_arguments(one) == _text_arguments(other)
+    if not alike or not ours:
         return False
     swapped = isinstance(one, exp.Add | exp.Mul | exp.EQ | exp.And | exp.Or) and _are_same(ours, theirs[::-1])
     return swapped or _are_same(ours, theirs)
@@ -130,12 +122,12 @@ def misplaced_aggregates(query: Query) -> Iterator[Problem]:
         word, around = written_name(node), node.parent
         while around is not None and not isinstance(around, exp.Query | exp.Window | exp.Where | exp.Join | exp.Group):
             if is_group_aggregate(around):
-                text, hint = f"{word} stands inside {written_name(around)}", "compute one of them in a subquery"
+                text, hint = f"{word} is used inside {written_name(around)}", "compute one of them in a subquery"
                 yield Problem("sql-not-grouped", text, start_of(node), hint, word)
                 break
             around = around.parent
         if isinstance(around, exp.Where | exp.Join | exp.Group):
             clause = {exp.Where: "WHERE", exp.Join: "ON", exp.Group: "GROUP BY"}[type(around)]
             hint = "write it in HAVING, after GROUP BY" if clause == "WHERE" else "compute it in a subquery"
-            text = f"{word} stands in {clause}, before rows are grouped"
+            text = f"{word} is used in {clause}, before rows are grouped"
             yield Problem("sql-not-grouped", text, start_of(node), hint, word)

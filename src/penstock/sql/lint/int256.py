@@ -8,8 +8,9 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from penstock.sql.analyze.having_columns import output_aliases
 from penstock.sql.catalog.function_names import written_name
-from penstock.sql.parse.query import Problem, start_of
+from penstock.sql.parse.query import Problem, argument_problem
 from penstock.sql.types.columns import Columns, type_text
+from penstock.sql.types.flink_inference import WHOLE
 from penstock.sql.types.int256 import (
     FIELDS,
     GIVES,
@@ -21,13 +22,13 @@ from penstock.sql.types.int256 import (
     mentions_int256,
     parse_int256_type,
 )
+from penstock.sql.types.literals import decimal_literal, int_literal
 from penstock.sql.types.long_decimals import common_kind, decimal_sizes, result_kind
-from penstock.sql.types.number_literals import decimal_literal, int_literal
 
 ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
-WORDS: Final[Mapping[type[exp.Expr], str]] = dict(
-    zip(ARITHMETIC, ("add", "sub", "mul", "div", "div", "mod"), strict=True)
-)
+WORDS: Final[Mapping[type[exp.Expr], str]] = {
+    exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div", exp.IntDiv: "div", exp.Mod: "mod"
+}  # fmt: skip
 COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 CHOICES: Final = (exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif)
 ENDS: Final = (exp.Max, exp.Min)
@@ -39,11 +40,10 @@ _CARRIERS: Final = (
 """Nodes that accept a 256-bit number unchanged. A branch of CASE is checked with its CASE."""
 _CAST_TO: Final = frozenset(
     {
-        *exp.DataType.TEXT_TYPES, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT,
-        exp.DType.DECIMAL, exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.UINT256, exp.DType.INT256,
+        *exp.DataType.TEXT_TYPES, *WHOLE, exp.DType.DECIMAL, exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.UINT256,
+        exp.DType.INT256,
     }
 )  # fmt: skip
-_WHOLE: Final = frozenset({exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT})
 _OPEN: Final = frozenset({exp.DType.UNKNOWN, exp.DType.NULL})
 _ONE_KIND: Final = "convert one of them with to_i256(…) or to_u256(…)"
 _MAKER: Final[Mapping[Int256Type, str]] = {"UINT256": "to_u256(…)", "INT256": "to_i256(…)"}
@@ -96,8 +96,9 @@ def _check_node(node: exp.Expr) -> Iterator[Problem]:
             node.type = node.this.type or node.type
         case _ if isinstance(node, ARITHMETIC):
             yield from _check_operands(node, [node.this, node.expression], gives=True)
-            if is_decimal(int256_type(node.type)):
-                yield from _check_quotient(node)
+            if isinstance(node, exp.IntDiv) and is_decimal(int256_type(node.type)):
+                hint = "use `/`, and CAST(… AS BIGINT) for the integer part"
+                yield argument_problem(node, "DIV does not take DECIMAL of more than 38 digits", hint, "DIV")
         case _ if isinstance(node, COMPARISONS):
             yield from _check_operands(node, [node.this, node.expression])
         case exp.Between():
@@ -117,14 +118,13 @@ def _check_node(node: exp.Expr) -> Iterator[Problem]:
         case exp.Neg() | exp.Abs():
             kind = int256_type(node.this.type)
             if isinstance(node, exp.Neg) and kind == "UINT256":
-                hint = "convert it with to_i256(…)"
-                yield Problem("sql-argument", "a UINT256 cannot be negated", start_of(node), hint, "-")
+                yield argument_problem(node, "a UINT256 cannot be negated", "convert it with to_i256(…)", "-")
             _set_type(node, kind)
         case exp.Max() | exp.Min() | exp.Filter():
             _set_type(node, int256_type(node.this.type))
         case exp.TryCast() if node.args.get("safe") and (int256_type(node.this.type) or int256_type(node.to)):
             hint = "use CAST, which rejects rows whose number does not fit"
-            yield Problem("sql-argument", "TRY_CAST does not support 256-bit numbers", start_of(node), hint, "TRY_CAST")
+            yield argument_problem(node, "TRY_CAST does not support 256-bit numbers", hint, "TRY_CAST")
         case exp.Cast():
             yield from _check_cast(node)
         case exp.Anonymous() if node.name.lower() in TAKES:
@@ -145,12 +145,6 @@ def branches(node: exp.Expr) -> list[exp.Expr]:
 def _set_type(node: exp.Expr, kind: Int256Type | None) -> None:
     if kind is not None:
         node.type = exp.DataType.build(kind, dialect="clickhouse" if kind in FIELDS else "spark")
-
-
-def _check_quotient(node: exp.Expr) -> Iterator[Problem]:
-    if isinstance(node, exp.IntDiv):
-        hint = "use `/`, and CAST(… AS BIGINT) for the integer part"
-        yield Problem("sql-argument", "DIV does not take DECIMAL of more than 38 digits", start_of(node), hint, "DIV")
 
 
 def _result_kind(node: exp.Expr, operands: Sequence[exp.Expr]) -> Int256Type:
@@ -178,9 +172,7 @@ def _digit_sizes(operand: exp.Expr) -> tuple[int, int]:
 
 _INT256_DIGITS: Final = (78, 0)
 _UNKNOWN: Final = (38, 18)
-_DIGITS_OF: Final[Mapping[exp.DType, tuple[int, int]]] = {
-    exp.DType.TINYINT: (3, 0), exp.DType.SMALLINT: (5, 0), exp.DType.INT: (10, 0), exp.DType.BIGINT: (19, 0),
-}  # fmt: skip
+_DIGITS_OF: Final = dict(zip(WHOLE, ((3, 0), (5, 0), (10, 0), (19, 0)), strict=True))
 
 
 def _check_operands(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool = False) -> Iterator[Problem]:
@@ -192,11 +184,11 @@ def _check_operands(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool
     if gives:
         _set_type(node, kinds[0] if decimal is None else _result_kind(node, operands))
     if decimal is None and len(set(kinds)) > 1:
-        yield Problem("sql-argument", "UINT256 and INT256 cannot be mixed", start_of(node), _ONE_KIND, "UINT256")
+        yield argument_problem(node, "UINT256 and INT256 cannot be mixed", _ONE_KIND, "UINT256")
         return
     for operand in operands:
         if (found := _misfit(operand, decimal or kinds[0])) is not None:
-            yield Problem("sql-argument", found[0], start_of(node), found[1], decimal or kinds[0])
+            yield argument_problem(node, found[0], found[1], decimal or kinds[0])
             return
 
 
@@ -210,7 +202,7 @@ def _misfit(operand: exp.Expr, kind: Int256Type, *, texts: bool = False) -> tupl
     if value is not None:
         return None if LIMITS[kind][0] <= value <= LIMITS[kind][1] else _range_error(value, kind)
     found = operand.type
-    if found is None or found.this in _OPEN or found.this in _WHOLE or isinstance(operand, exp.Null):
+    if found is None or found.this in _OPEN or found.this in WHOLE or isinstance(operand, exp.Null):
         return None
     shown = type_text(found) or "a value"
     if found.this is exp.DType.DECIMAL:
@@ -239,11 +231,9 @@ def _check_cast(node: exp.Cast) -> Iterator[Problem]:
     kind, wanted = int256_type(node.this.type), int256_type(node.to)
     if kind is not None and node.to.this not in _CAST_TO:
         text = f"{kind} cannot be cast to {type_text(node.to)}"
-        yield Problem("sql-argument", text, start_of(node), "write CAST(… AS STRING) around it", "CAST")
-    elif kind is not None and is_decimal(wanted):
-        pass
+        yield argument_problem(node, text, "write CAST(… AS STRING) around it", "CAST")
     elif wanted is not None and kind is None and (found := _misfit(node.this, wanted, texts=True)) is not None:
-        yield Problem("sql-argument", found[0], start_of(node), found[1], "CAST")
+        yield argument_problem(node, found[0], found[1], "CAST")
     _set_type(node, wanted)
 
 
@@ -252,17 +242,16 @@ def _check_call(node: exp.Anonymous, name: str) -> Iterator[Problem]:
     node.type = exp.DataType.build(GIVES[name], dialect="clickhouse" if parse_int256_type(GIVES[name]) else "spark")
     if len(node.expressions) != number:
         text = f"{name} takes {number} argument{'s' * (number > 1)}, and is given {len(node.expressions)}"
-        hint = "see docs/pipelines.md for the functions over 256-bit numbers"
-        yield Problem("sql-argument", text, start_of(node), hint, name)
+        yield argument_problem(node, text, "see docs/pipelines.md for the functions over 256-bit numbers", name)
         return
     made = parse_int256_type(GIVES[name]) or "INT256"
     for argument in node.expressions:
         own = int256_type(argument.type)
         if own is not None and kind not in (None, own):
-            yield Problem("sql-argument", f"{name} takes {kind}, and is given {own}", start_of(node), _ONE_KIND, name)
+            yield argument_problem(node, f"{name} takes {kind}, and is given {own}", _ONE_KIND, name)
         elif own is None and (found := _misfit(argument, kind or made, texts=True)) is not None:
             text = f"{name} is given {type_text(argument.type) or 'a value'}: {found[0]}"
-            yield Problem("sql-argument", text, start_of(node), "write CAST(… AS DECIMAL(38, 0)) around it", name)
+            yield argument_problem(node, text, "write CAST(… AS DECIMAL(38, 0)) around it", name)
 
 
 def _check_placement(node: exp.Expr) -> Iterator[Problem]:
@@ -270,7 +259,7 @@ def _check_placement(node: exp.Expr) -> Iterator[Problem]:
     kind = next((kind for child in node.iter_expressions() if (kind := int256_type(child.type)) is not None), None)
     if kind is not None and not isinstance(node, exp.DataType | exp.ColumnDef):
         text = f"{written_name(node)} does not take {kind}"
-        yield Problem("sql-argument", text, start_of(node), "write CAST(… AS STRING) around it", written_name(node))
+        yield argument_problem(node, text, "write CAST(… AS STRING) around it", written_name(node))
 
 
 def _check_union(union: exp.SetOperation) -> Iterator[Problem]:
@@ -283,5 +272,4 @@ def _check_union(union: exp.SetOperation) -> Iterator[Problem]:
         if len(kinds) > 1 and not empty:
             shown = " and ".join(int256_type(side.type) or type_text(side.type) or "a value" for side in (one, other))
             text = f"the types of `{one.alias_or_name}` differ between the sides of a UNION: {shown}"
-            hint = "convert one of them with to_u256(…) or to_i256(…)"
-            yield Problem("sql-argument", text, start_of(other), hint, "UNION")
+            yield argument_problem(other, text, "convert one of them with to_u256(…) or to_i256(…)", "UNION")

@@ -6,7 +6,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.catalog.function_names import written_name
-from penstock.sql.parse.query import Problem, Query, offset_of, start_of
+from penstock.sql.parse.query import Problem, Query, argument_problem, offset_of
 from penstock.sql.parse.window_tvf import SPANS
 from penstock.sql.types.families import KnownTypes
 
@@ -38,7 +38,7 @@ def unordered_keys(typed: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
             if kind is not None and any(part.this is exp.DType.MAP for part in kind.find_all(exp.DataType)):
                 text = f"{clause} has a MAP as its key, and maps cannot be compared"
                 hint = "take an element of it: m['key'], or make a text of it: JSON_STRING(m)"
-                yield Problem("sql-argument", text, start_of(value), hint, clause)
+                yield argument_problem(value, text, hint, clause)
                 break
 
 

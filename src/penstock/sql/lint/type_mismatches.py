@@ -7,9 +7,8 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.catalog.function_names import written_name
-from penstock.sql.lint.element_access import check_element, check_field
-from penstock.sql.lint.unnest import wrong_unnest
-from penstock.sql.parse.query import Problem, offset_of, start_of
+from penstock.sql.lint.nested_types import check_element, check_field, check_unnest
+from penstock.sql.parse.query import Problem, argument_problem, offset_of, start_of
 from penstock.sql.types.columns import type_text
 from penstock.sql.types.families import Family, KnownTypes, family_of_type
 from penstock.sql.types.literals import is_boolean, is_date, is_number, is_timestamp
@@ -41,7 +40,7 @@ def find_mismatches(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> It
             case exp.SetOperation():
                 yield from _check_union(node, types)
             case exp.Unnest():
-                yield from wrong_unnest(node, types)
+                yield from check_unnest(node, types)
             case exp.Neg():
                 yield from _check_negation(node, types)
             case exp.In() | exp.Between() | exp.Case():
@@ -60,12 +59,10 @@ def _check_arithmetic(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     if found == {"text"} and all(not isinstance(side, exp.Literal) for side in sides):
         text = f"{sign} takes numbers, and is given two texts"
         hint = "|| concatenates texts" if sign == "+" else "write CAST(… AS DOUBLE)"
-        yield Problem("sql-argument", text, start_of(node), hint, sign)
+        yield argument_problem(node, text, hint, sign)
     elif found & {"truth", "bytes", "nested"} or _is_bad_time_math(node, one, other):
-        shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in sides)
-        timely = found & {"time", "date"}
-        hint = "write an interval: INTERVAL '1' HOUR" if timely else "write CAST(… AS DOUBLE)"
-        yield Problem("sql-argument", f"{sign} cannot be used with {shown}", start_of(node), hint, sign)
+        hint = "write an interval: INTERVAL '1' HOUR" if found & {"time", "date"} else "write CAST(… AS DOUBLE)"
+        yield argument_problem(node, f"{sign} cannot be used with {_describe_types(types, *sides)}", hint, sign)
     else:
         yield from _check_text_number(node, sides, types)
 
@@ -89,8 +86,10 @@ def _check_comparison(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: Kno
         unreadable = list(_unreadable_literals(node, one, other, types))
         yield from unreadable or _check_text_number(node, [one, other], types)
         return
-    shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
-    yield Problem("sql-argument", f"{shown} cannot be compared", start_of(node), _comparison_hint(found), "comparison")
+    hint = "write CAST(… AS …) around one of them"
+    if found & {"time", "date"}:
+        hint = "write a time: TIMESTAMP '2026-01-01 00:00:00'; TO_TIMESTAMP_LTZ(…, 3) converts milliseconds"
+    yield argument_problem(node, f"{_describe_types(types, one, other)} cannot be compared", hint, "comparison")
 
 
 _READ_AS: Final[Mapping[str, tuple[Callable[[str], bool], str, str]]] = {
@@ -103,17 +102,15 @@ _READ_AS: Final[Mapping[str, tuple[Callable[[str], bool], str, str]]] = {
 
 def _unreadable_literals(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     """Report string literals that cannot be converted to the type of the other side: Spark would fail on them."""
-    for text, compared in ((one, other), (other, one)):
+    for side, compared in ((one, other), (other, one)):
         wanted = _READ_AS.get(types.family_of(compared) or "")
-        literal = text.this if isinstance(text, exp.Cast) and text.is_type(*exp.DataType.TEXT_TYPES) else text
+        literal = side.this if isinstance(side, exp.Cast) and side.is_type(*exp.DataType.TEXT_TYPES) else side
         if wanted is None or not isinstance(literal, exp.Literal) or not literal.is_string:
             continue
         can_read, kind, hint = wanted
         if not can_read(literal.name):
-            shown = (
-                f"{_describe_node(compared)} is {type_text(types.type_of(compared))}, and {literal.sql()} is not {kind}"
-            )
-            yield Problem("sql-argument", shown, start_of(node), hint, literal.name)
+            text = f"{_describe_node(compared)} is {type_text(types.type_of(compared))}"
+            yield argument_problem(node, f"{text}, and {literal.sql()} is not {kind}", hint, literal.name)
 
 
 def _check_cast(node: exp.Cast) -> Iterator[Problem]:
@@ -125,13 +122,7 @@ def _check_cast(node: exp.Cast) -> Iterator[Problem]:
     can_read, kind, _ = wanted
     if not can_read(node.this.name):
         hint = "TRY_CAST gives null for a text that cannot be read"
-        yield Problem("sql-argument", f"{node.this.sql()} is not {kind}", start_of(node), hint, node.this.name)
-
-
-def _comparison_hint(found: frozenset[Family | None]) -> str:
-    if found & {"time", "date"}:
-        return "write a time: TIMESTAMP '2026-01-01 00:00:00'; TO_TIMESTAMP_LTZ(…, 3) converts milliseconds"
-    return "write CAST(… AS …) around one of them"
+        yield argument_problem(node, f"{node.this.sql()} is not {kind}", hint, node.this.name)
 
 
 def _check_value_list(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
@@ -153,7 +144,7 @@ def _check_negation(node: exp.Neg, types: KnownTypes) -> Iterator[Problem]:
     family = types.family_of(node.this)
     if family not in (None, "number", "text"):
         text = f"- cannot be used with {type_text(types.type_of(node.this))}"
-        yield Problem("sql-argument", text, start_of(node), "write CAST(… AS DOUBLE)", "-")
+        yield argument_problem(node, text, "write CAST(… AS DOUBLE)", "-")
 
 
 def _check_text_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes) -> Iterator[Problem]:
@@ -164,17 +155,18 @@ def _check_text_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes)
         return
     shown, name = _describe_node(text), _describe_node(text).strip("`")
     as_text, as_number = f"write CAST({_describe_node(number).strip('`')} AS STRING)", f"TRY_CAST({name} AS DOUBLE)"
-    message = f"{shown} is a text that is read as a number here: rows whose text is not a number fail"
     if isinstance(text, exp.Literal):
-        yield Problem(
-            "sql-argument", f"{shown} is read as a number here, but is not a number", start_of(node), as_text, name
-        )
+        yield argument_problem(node, f"{shown} is read as a number here, but is not a number", as_text, name)
         return
+    hint = f"{as_text}, or {as_number}"
     if isinstance(node, _ARITHMETIC):
         hint = f"write {as_number}, which is null if the text is not a number"
-    else:
-        hint = f"{as_text}, or {as_number}"
+    message = f"{shown} is a text that is read as a number here: rows whose text is not a number fail"
     yield Problem(AS_NUMBER, message, start_of(node), hint, name)
+
+
+def _describe_types(types: KnownTypes, *sides: exp.Expr) -> str:
+    return " and ".join(type_text(types.type_of(side)) or "a value" for side in sides)
 
 
 def _describe_node(node: exp.Expr) -> str:
@@ -191,10 +183,9 @@ def _describe_node(node: exp.Expr) -> str:
 
 def _check_condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     """Report conditions that are not boolean."""
-    conditions: list[exp.Expr]
     match node:
         case exp.Join():
-            conditions = [node.args["on"]] if node.args.get("on") is not None else []
+            conditions = [node.args.get("on")]
         case exp.If() if isinstance(node.parent, exp.Case) and node.parent.this is not None:
             conditions = []
         case exp.And() | exp.Or():
@@ -203,12 +194,12 @@ def _check_condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
             conditions = [node.this]
         case _:
             conditions = []
-    for condition in conditions:
+    for condition in filter(None, conditions):
         family = types.family_of(condition)
         if family in (None, "truth") or (family == "text" and isinstance(node, exp.Connector | exp.Not)):
             continue
         text = f"a condition is TRUE or FALSE, and this is {type_text(types.type_of(condition))}"
-        yield Problem("sql-argument", text, start_of(condition), "write a comparison: … > 0, … = 'x'", "condition")
+        yield argument_problem(condition, text, "write a comparison: … > 0, … = 'x'", "condition")
 
 
 def _check_choice(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
@@ -223,9 +214,8 @@ def _check_choice(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
             yield from _check_text_number(node, [one, other], types)
             continue
         word = "COALESCE" if isinstance(node, exp.Coalesce) else written_name(node)
-        shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
         hint = "write CAST(… AS STRING) around one of them" if "text" in found else "give it values of one type"
-        yield Problem("sql-argument", f"{word} cannot be used with {shown}", start_of(node), hint, word)
+        yield argument_problem(node, f"{word} cannot be used with {_describe_types(types, one, other)}", hint, word)
         return
 
 
@@ -243,9 +233,8 @@ def _check_union(union: exp.SetOperation, types: KnownTypes) -> Iterator[Problem
         shown = [type_text(types.type_of(side.unalias())) for side in (one, other)]
         name = one.alias_or_name
         if found == {"number", "text"}:
-            message = (
-                f"`{name}` is {shown[0]} on one side and {shown[1]} on the other: rows whose text is not a number fail"
-            )
+            message = f"`{name}` is {shown[0]} on one side and {shown[1]} on the other"
+            message += ": rows whose text is not a number fail"
             yield Problem(AS_NUMBER, message, place, "write CAST(… AS STRING) around the number", name)
         else:
             message = f"`{name}` is {shown[0]} on one side of the UNION and {shown[1]} on the other"

@@ -32,9 +32,8 @@ def find_spark_unknowns(query: Query) -> Iterator[Problem]:
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         word = token.text.upper()
         if token.token_type in _OPERATORS:
-            yield Problem(
-                "sql-unsupported", f"Spark has no operator {token.text}", _operator_offset(query, word), _HINT, word
-            )
+            place = next((t.start for t in query.dialect.tokenize(query.text) if t.text.upper() == word), 0)
+            yield Problem("sql-unsupported", f"Spark has no operator {token.text}", place, _HINT, word)
             return
         called = token.token_type is TokenType.VAR and after is not None and after.token_type is TokenType.L_PAREN
         if called and word not in _KNOWN and not word.startswith(_OWN):
@@ -49,7 +48,3 @@ def _source_call(query: Query, word: str) -> exp.Expr | None:
     """Return the node that was translated to a call of this name."""
     found = (node for node in query.tree.find_all(exp.Func) if pipeline_rule(node) is None)
     return next((node for node in found if node.sql(SPARK).partition("(")[0].upper() == word), None)
-
-
-def _operator_offset(query: Query, operator: str) -> int:
-    return next((t.start for t in query.dialect.tokenize(query.text) if t.text.upper() == operator), 0)

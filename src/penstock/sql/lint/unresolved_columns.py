@@ -51,8 +51,8 @@ def find_unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Itera
             yield _problem(column, text, "write the input's name before it", column.name)
         elif table or not scope.is_subquery:  # without a table it may be a column of the outer query
             candidates = [name for alias in asked for name in sources[alias] or ()]
-            carried = "changes have it already: remove it"
-            hint = carried if column.name == OP else did_you_mean(column.name, candidates, otherwise="columns")
+            own = "changes have it already: remove it" if column.name == OP else None
+            hint = own or did_you_mean(column.name, candidates, otherwise="columns")
             yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
 
 
@@ -68,13 +68,11 @@ def window_name_clashes(scope: Scope, inputs: Mapping[str, Columns | None]) -> I
     """Report a window over a table that already has one of the columns that the window adds."""
     select = scope.expression
     if isinstance(select, exp.Select) and is_window_table(select) and (made := select_windows(select)):
-        read = {
-            name.casefold() for _, source in _scope_sources(scope) for name in _source_columns(source, inputs) or ()
-        }
+        found = (_source_columns(source, inputs) or () for _, source in _scope_sources(scope))
+        read = {name.casefold() for columns in found for name in columns}
         if taken := [f"`{name}`" for name in WINDOW_COLUMNS if name in read]:
             text = f"a window adds {', '.join(taken)}, and its input already has that column"
-            hint = "give it another name there, with AS"
-            yield Problem("window-invalid", text, start_of(made[0].node), hint)
+            yield Problem("window-invalid", text, start_of(made[0].node), "give it another name there, with AS")
 
 
 def _scope_sources(scope: Scope) -> Iterator[tuple[str, exp.Expr | Scope]]:

@@ -5,6 +5,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
+from functools import partial
 from typing import Final, TypeAlias
 
 from sqlglot import exp
@@ -12,11 +13,10 @@ from sqlglot import exp
 from penstock.errors import did_you_mean
 from penstock.sql.catalog.function_names import called_name, is_aggregate, written_name
 from penstock.sql.parse.dialects import PROJECT
-from penstock.sql.parse.query import Problem, Query, offset_of, start_of
+from penstock.sql.parse.query import Problem, Query, argument_problem, offset_of, start_of
 from penstock.sql.types.columns import wrong_digits
-from penstock.sql.types.long_decimals import MOST_DIGITS
-
-_DECIMAL_DIGITS: Final = 38
+from penstock.sql.types.flink_inference import TIMESTAMPS
+from penstock.sql.types.long_decimals import MOST_DIGITS, SPARK_DIGITS
 
 
 def find_unsupported(query: Query) -> Iterator[Problem]:
@@ -34,13 +34,10 @@ def _check_function(node: exp.Expr) -> Iterator[Problem]:
     name = called_name(node).upper()
     if name in _PATTERNS and len(given := _arguments(node)) > 1:
         yield from _check_pattern(node, given[1])
-    if (
-        is_aggregate(node)
-        and not isinstance(node, exp.Count)
-        and any(isinstance(a, exp.Star) for a in _arguments(node))
-    ):
+    takes_column = is_aggregate(node) and not isinstance(node, exp.Count)
+    if takes_column and any(isinstance(argument, exp.Star) for argument in _arguments(node)):
         word = written_name(node)
-        yield Problem("sql-argument", f"{word}(*) is of no column", _call_offset(node), f"write {word}(column)", word)
+        yield argument_problem(node, f"{word}(*) names no column", f"write {word}(column)", word)
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:
@@ -50,16 +47,14 @@ def _arguments(call: exp.Expr) -> list[exp.Expr]:
 def _check_count(count: exp.Expr) -> Iterator[Problem]:
     if count.expressions:
         hint = "write COUNT(*), or COUNT(DISTINCT a, b) for different pairs"
-        yield Problem("sql-argument", "COUNT takes one column", _call_offset(count), hint, "COUNT")
+        yield argument_problem(count, "COUNT takes one column", hint, "COUNT")
 
 
 def _check_listagg(call: exp.Expr) -> Iterator[Problem]:
     separator = call.args.get("separator")
     if separator is not None and separator.find(exp.Column) is not None:
         hint = "write a text: LISTAGG(name, '; ')"
-        yield Problem(
-            "sql-argument", "the separator of LISTAGG is not a constant", start_of(separator), hint, "LISTAGG"
-        )
+        yield argument_problem(separator, "the separator of LISTAGG is not a constant", hint, "LISTAGG")
 
 
 # Units of time
@@ -76,22 +71,11 @@ _PARTS: Final = (_LENGTHS - {"MICROSECOND"}) | {
 """The fields that can be extracted from a time."""
 
 
-def _check_time_unit(node: exp.Expr) -> Iterator[Problem]:
-    yield from _check_unit(node, node.args.get("unit"), _LENGTHS)
-
-
-def _check_extract(node: exp.Expr) -> Iterator[Problem]:
-    yield from _check_unit(node, node.this, _PARTS)
-
-
-def _check_rounding(node: exp.Expr) -> Iterator[Problem]:
-    yield from _check_unit(node, node.args.get("to"), _LENGTHS)
-
-
-def _check_unit(node: exp.Expr, unit: object, known: frozenset[str]) -> Iterator[Problem]:
+def _check_unit(node: exp.Expr, argument: str, known: frozenset[str]) -> Iterator[Problem]:
+    unit = node.args.get(argument)
     if isinstance(unit, exp.Var) and (word := unit.name.upper()) not in known and word.removesuffix("S") not in known:
         hint = did_you_mean(word, sorted(known), otherwise="units")
-        yield Problem("sql-argument", f"`{unit.name}` is not a unit of time", start_of(node), hint, unit.name)
+        yield argument_problem(node, f"`{unit.name}` is not a unit of time", hint, unit.name)
 
 
 # Types and constants
@@ -105,10 +89,7 @@ def _check_decimal(node: exp.Expr) -> Iterator[Problem]:
 
 _READERS: Final[Mapping[exp.DType, tuple[Callable[[str], object], str]]] = {
     exp.DType.DATE: (date.fromisoformat, "DATE '2026-01-31'"),
-    **dict.fromkeys(
-        (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ),
-        (datetime.fromisoformat, "TIMESTAMP '2026-01-31 12:00:00'"),
-    ),
+    **dict.fromkeys(TIMESTAMPS, (datetime.fromisoformat, "TIMESTAMP '2026-01-31 12:00:00'")),
 }
 _WORDS: Final = frozenset({"epoch", "now", "today", "tomorrow", "yesterday"})
 _DAY: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](.*))?")
@@ -131,24 +112,25 @@ def _check_time_literal(node: exp.Expr) -> Iterator[Problem]:
         if day is None and re.fullmatch(r"\d{4}(-\d{1,2})?", text.strip()):
             return
         kind = written.partition(" ")[0]
-        yield Problem("sql-argument", f"'{text}' is no {kind}", start_of(node), f"write it like {written}", kind)
+        yield argument_problem(node, f"'{text}' is no {kind}", f"write it like {written}", kind)
 
 
-def _number(node: exp.Expr) -> Iterator[Problem]:
+def _check_number(node: exp.Expr) -> Iterator[Problem]:
     """Report numbers such as `1e400` that do not fit into DOUBLE: Spark refuses the whole query because of one."""
     text = node.name
     if isinstance(node, exp.Literal) and node.is_number and "e" in text.casefold() and math.isinf(_as_float(text)):
-        yield Problem("sql-argument", f"{_shortened(text)} is beyond every DOUBLE", _call_offset(node), None, text)
+        yield argument_problem(node, f"{_shorten(text)} is beyond every DOUBLE", None, text)
 
 
-def _digits(node: exp.Expr) -> Iterator[Problem]:
-    yield from _number(node)
+def _check_digits(node: exp.Expr) -> Iterator[Problem]:
+    yield from _check_number(node)
+    """Report numbers with more digits than a decimal of Spark has, too."""
     text = node.name
     if isinstance(node, exp.Literal) and node.is_number and "e" not in text.casefold():
         digits = len(text.replace(".", "").lstrip("0"))
-        if digits > _DECIMAL_DIGITS:
-            said = f"{_shortened(text)} has {digits} digits, and numbers have at most {_DECIMAL_DIGITS}"
-            yield Problem("sql-argument", said, _call_offset(node), "write it with an exponent, as a DOUBLE", text)
+        if digits > SPARK_DIGITS:
+            said = f"{_shorten(text)} has {digits} digits, and numbers have at most {SPARK_DIGITS}"
+            yield argument_problem(node, said, "write it with an exponent, as a DOUBLE", text)
 
 
 def _as_float(text: str) -> float:
@@ -158,8 +140,8 @@ def _as_float(text: str) -> float:
         return 0.0
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _DECIMAL_DIGITS else f"{text[:20]}…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= SPARK_DIGITS else f"{text[:20]}…"
 
 
 _PATTERNS: Final = frozenset(
@@ -169,10 +151,6 @@ _PATTERNS: Final = frozenset(
     }
 )  # fmt: skip
 _UNBALANCED: Final = ("unterminated character set", "missing ), unterminated subpattern", "unbalanced parenthesis")
-
-
-def _check_regexp(node: exp.Expr) -> Iterator[Problem]:
-    yield from _check_pattern(node, node.expression)
 
 
 def _check_pattern(node: exp.Expr, pattern: exp.Expr) -> Iterator[Problem]:
@@ -186,7 +164,7 @@ def _check_pattern(node: exp.Expr, pattern: exp.Expr) -> Iterator[Problem]:
         if error.msg in _UNBALANCED:
             text = f"'{pattern.name}' is not a regular expression: a bracket is not closed"
             hint = r"close it, or write a backslash before it to mean the bracket itself"
-            yield Problem("sql-argument", text, _call_offset(node), hint, pattern.name)
+            yield argument_problem(node, text, hint, pattern.name)
 
 
 # Statements
@@ -197,9 +175,8 @@ def _check_ctes(ctes: exp.Expr) -> Iterator[Problem]:
     for cte in ctes.expressions:
         if cte.alias.casefold() in seen:
             text = f"two subqueries of WITH are called `{cte.alias}`"
-            yield Problem(
-                "sql-statement", text, offset_of(cte.args["alias"]), "give one of them another name", cte.alias
-            )
+            hint = "give one of them another name"
+            yield Problem("sql-statement", text, offset_of(cte.args["alias"]), hint, cte.alias)
         seen.add(cte.alias.casefold())
 
 
@@ -210,11 +187,6 @@ def _check_unnest(node: exp.Expr) -> Iterator[Problem]:
         yield Problem("sql-argument", "the columns of WITH ORDINALITY have no names", offset_of(node), hint, "UNNEST")
 
 
-def _call_offset(node: exp.Expr) -> int:
-    start = node.meta.get("start")
-    return start if isinstance(start, int) else start_of(node)
-
-
 _RulesByClass: TypeAlias = Mapping[type[exp.Expr], Callable[[exp.Expr], Iterator[Problem]]]
 _RULES: Final[_RulesByClass] = {
     exp.Func: _check_function,
@@ -222,16 +194,16 @@ _RULES: Final[_RulesByClass] = {
     exp.GroupConcat: _check_listagg,
     exp.DataType: _check_decimal,
     exp.Cast: _check_time_literal,
-    exp.Literal: _number,
-    exp.RegexpLike: _check_regexp,
+    exp.Literal: _check_number,
+    exp.RegexpLike: lambda node: _check_pattern(node, node.expression),
     exp.With: _check_ctes,
 }
 _FLINK_RULES: Final[_RulesByClass] = {
-    exp.TimestampDiff: _check_time_unit,
-    exp.TimestampAdd: _check_time_unit,
-    exp.Extract: _check_extract,
-    exp.Floor: _check_rounding,
-    exp.Ceil: _check_rounding,
+    exp.TimestampDiff: partial(_check_unit, argument="unit", known=_LENGTHS),
+    exp.TimestampAdd: partial(_check_unit, argument="unit", known=_LENGTHS),
+    exp.Extract: partial(_check_unit, argument="this", known=_PARTS),
+    exp.Floor: partial(_check_unit, argument="to", known=_LENGTHS),
+    exp.Ceil: partial(_check_unit, argument="to", known=_LENGTHS),
     exp.Unnest: _check_unnest,
-    exp.Literal: _digits,
+    exp.Literal: _check_digits,
 }

@@ -9,7 +9,7 @@ from sqlglot import exp
 from penstock.sql.analyze.statefulness import keyword_offset
 from penstock.sql.catalog.pipeline_functions import OPTIONS, PIPELINE_TABLE
 from penstock.sql.parse.dialects import PIPELINE
-from penstock.sql.parse.query import Problem, Query, start_of
+from penstock.sql.parse.query import Problem, Query, argument_problem, start_of
 from penstock.sql.rewrite.pipeline_datetime import PARTS, extract_template, interval_micros
 from penstock.sql.types.arrow_types import arrow_type
 from penstock.sql.types.columns import SPARK_HAS
@@ -22,10 +22,8 @@ def find_pipeline_misuses(query: Query) -> Iterator[Problem]:
     for node in query.tree.find_all(exp.With, exp.Star, exp.Cast, exp.Extract, exp.SimilarTo, exp.Anonymous):
         match node:
             case exp.With() if node.args.get("recursive"):
-                hint, place = (
-                    "a transform can only project, filter and unite rows",
-                    keyword_offset(query, "WITH RECURSIVE", 0),
-                )
+                hint = "a transform can only project, filter and unite rows"
+                place = keyword_offset(query, "WITH RECURSIVE", 0)
                 yield Problem("sql-unsupported", "unsupported plan: WITH RECURSIVE", place, hint, "WITH RECURSIVE")
             case exp.Star():
                 yield from _check_star(node)
@@ -53,7 +51,7 @@ def _check_star(star: exp.Star) -> Iterator[Problem]:
             yield Problem("sql-unsupported", text, start_of(star), hint, clause.upper())
 
 
-_WAYS: Final = {
+_INSTEAD: Final = {
     exp.DType.UBIGINT: "write DECIMAL(20, 0)",
     exp.DType.UINT: "write BIGINT",
     exp.DType.USMALLINT: "write INT",
@@ -70,7 +68,7 @@ def _check_cast(cast: exp.Cast) -> Iterator[Problem]:
         written = kind.this is exp.DType.INTERVAL and isinstance(cast.this, exp.Literal)
         if kind.this not in SPARK_HAS and not written and int256_type(kind) is None:
             text = f"Spark has no type {kind.sql(PIPELINE)}"
-            yield Problem("sql-argument", text, start_of(cast), _WAYS.get(kind.this, "write STRING"), "CAST")
+            yield argument_problem(cast, text, _INSTEAD.get(kind.this, "write STRING"), "CAST")
             return
 
 
@@ -85,11 +83,10 @@ def _check_arguments(call: exp.Anonymous, word: str) -> Iterator[Problem]:
         choices = OPTIONS.get(word, {}).get(place, ())
         if choices and (written is None or written.upper() not in {c.upper() for c in choices}):
             shown = " or ".join(f"'{choice}'" for choice in choices)
-            hint = f"write {shown}"
-            yield Problem("sql-argument", f"argument {place + 1} of {name} does not exist", start_of(call), hint, name)
+            yield argument_problem(call, f"argument {place + 1} of {name} does not exist", f"write {shown}", name)
         elif function.argument_kind(place) == "literal" and written is None:
             text = f"argument {place + 1} of {name} must be written out"
-            yield Problem("sql-argument", text, start_of(call), "write a text in single quotes", name)
+            yield argument_problem(call, text, "write a text in single quotes", name)
     yield from _check_special(call, word, name)
 
 
@@ -97,16 +94,16 @@ def _check_special(call: exp.Anonymous, word: str, name: str) -> Iterator[Proble
     given = call.expressions
     if word in _PATHS and len(given) > 1 and isinstance(given[1], exp.Literal) and not _PATH.fullmatch(given[1].name):
         hint = "a path is made of $, .key, [0] and ['key']"
-        yield Problem("sql-argument", f"'{given[1].name}' is no path of {name}", start_of(call), hint, name)
+        yield argument_problem(call, f"'{given[1].name}' is no path of {name}", hint, name)
     if word in ("JSON_OBJECT", "JSON_OBJECT_ABSENT_ON_NULL") and len(given) % 2:
         text = f"{name} takes keys and values in turn, and is given {len(given)} argument{'s' * (len(given) > 1)}"
-        yield Problem("sql-argument", text, start_of(call), f"it is written {name}('key', value, …)", name)
+        yield argument_problem(call, text, f"it is written {name}('key', value, …)", name)
     if word == "DATE_BIN" and given and interval_micros(given[0]) is None:
         text = "the first argument of date_bin must be an interval without months"
-        yield Problem("sql-argument", text, start_of(call), "write INTERVAL '15 minutes'", name)
+        yield argument_problem(call, text, "write INTERVAL '15 minutes'", name)
     if word == "ARROW_CAST" and len(given) == 2 and arrow_type(given[1].name) is None:
         text, hint = f"Spark has no type {given[1].name}", "take a signed integer, or Decimal128(38, 0)"
-        yield Problem("sql-argument", text, start_of(call), hint, name)
+        yield argument_problem(call, text, hint, name)
     if word == "TO_DECIMAL_ARB_FROM_STRING" and len(given) == 3:
         sizes = [int(g.name) for g in given[1:] if isinstance(g, exp.Literal) and g.name.isdecimal()]
         if len(sizes) < 2 or not 0 <= sizes[1] <= sizes[0] <= MOST_DIGITS:

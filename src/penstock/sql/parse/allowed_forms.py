@@ -127,9 +127,8 @@ def forbidden_forms(tree: exp.Expr) -> Iterator[ForbiddenForm]:
             yield _forbidden_form(node)
         elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
             name = called_name(node.expression) or class_name(type(node.expression))
-            yield ForbiddenForm(
-                node, f"`{name}` follows a dot, and functions have no path", name, "write its name alone"
-            )
+            text = f"`{name}` follows a dot, and functions have no path"
+            yield ForbiddenForm(node, text, name, "write its name alone")
         elif isinstance(node, exp.Version) and node.name.upper() != "TIMESTAMP":
             yield ForbiddenForm(node, f"{node.name.upper()} AS OF is not supported", "VERSION")
 

@@ -5,14 +5,15 @@ import re
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 from sqlglot.dialects.dialect import Dialect, DialectType
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.sql.catalog.pipeline_functions import PIPELINE_TABLE
-from penstock.sql.parse.flink_tokenizer import REWORDED, adapt_tokens
+from penstock.sql.parse.flink_tokenizer import REWORDED, adapt_tokens, derive_token
 from penstock.sql.parse.window_tvf import WINDOW_WORDS, expand_window_tables
 from penstock.sql.types.flink_inference import METADATA, annotate_division, annotate_time_part, call_annotator
 
@@ -34,14 +35,11 @@ class CompiledSpark(Spark):
 
 def _retype_window_calls(tokens: list[Token]) -> list[Token]:
     """Turn `WINDOW` into an ordinary function name where it is a call."""
-    calls = [
-        token.token_type is TokenType.WINDOW and behind.token_type is TokenType.L_PAREN
-        for token, behind in pairwise([*tokens, tokens[-1]])
-    ]
-    return [
-        Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end) if is_call else token
-        for token, is_call in zip(tokens, calls, strict=True)
-    ]
+    found = list(tokens)
+    for place, (token, behind) in enumerate(pairwise(tokens)):
+        if token.token_type is TokenType.WINDOW and behind.token_type is TokenType.L_PAREN:
+            found[place] = derive_token(token, TokenType.VAR, token.text)
+    return found
 
 
 class Flink(Spark):
@@ -120,8 +118,7 @@ def _mark_calls(tokens: list[Token]) -> list[Token]:
     for token in tokens:
         before = found[-1] if found else None
         if token.token_type is TokenType.L_PAREN and before is not None and _is_call(before, found):
-            text = before.text + _MARK
-            found[-1] = Token(TokenType.VAR, text, before.line, before.col, before.start, before.end)
+            found[-1] = derive_token(before, TokenType.VAR, before.text + _MARK)
         found.append(token)
     return found
 
@@ -142,6 +139,14 @@ PROJECT: Final[Dialect] = Flink()
 TEMPLATE: Final[Dialect] = _Template()
 PIPELINE: Final[Dialect] = Pipelines()
 SPARK: Final[Dialect] = CompiledSpark()
+
+
+def parse_spark(sql: str) -> exp.Expr | None:
+    """Parse one statement of Spark SQL; None if it cannot be parsed."""
+    try:
+        return parse_one(sql, read=SPARK)
+    except (SqlglotError, RecursionError):
+        return None
 
 
 def quote_spark_identifier(name: str) -> str:

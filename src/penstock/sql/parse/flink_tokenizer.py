@@ -48,14 +48,14 @@ def adapt_tokens(tokens: list[Token], keeps: Callable[[str], bool] = TABLE.__con
         elif kind in _OPEN:
             name = _call_name(found, kind)
             open_calls.append(_OpenBracket(name))
-            found.append(_derive_token(token, TokenType.L_PAREN, "(") if name == "MAP" else token)
+            found.append(derive_token(token, TokenType.L_PAREN, "(") if name == "MAP" else token)
         elif kind in _CLOSE and open_calls:
             call = open_calls.pop()
             if call.in_type:
-                found.append(_derive_token(token, TokenType.R_PAREN, ")"))
+                found.append(derive_token(token, TokenType.R_PAREN, ")"))
             if keeps(call.name):
                 token.comments.append(exp.SQLGLOT_ANONYMOUS)
-            found.append(_derive_token(token, TokenType.R_PAREN, ")") if call.name == "MAP" else token)
+            found.append(derive_token(token, TokenType.R_PAREN, ")") if call.name == "MAP" else token)
         elif open_calls and open_calls[-1].name in _JSON:
             skipped = _append_clause(tokens, at, found, open_calls[-1])
         elif kind in _PLAIN and not (found and found[-1].token_type in _NAMED):
@@ -73,9 +73,9 @@ _NAMED: Final = frozenset({TokenType.DOT, TokenType.ALIAS})
 def _rename_word(token: Token, tokens: list[Token], at: int) -> Token:
     word = token.text.upper()
     if word == "LOCALTIMESTAMP":
-        return _derive_token(token, TokenType.CURRENT_TIMESTAMP, "CURRENT_TIMESTAMP")
+        return derive_token(token, TokenType.CURRENT_TIMESTAMP, "CURRENT_TIMESTAMP")
     if word == "CEILING" and _upper_word(tokens, at + 1) == "(":
-        return _derive_token(token, TokenType.VAR, "CEIL")
+        return derive_token(token, TokenType.VAR, "CEIL")
     return token
 
 
@@ -102,13 +102,13 @@ def _append_clause(tokens: list[Token], at: int, found: list[Token], call: _Open
         found.append(token)
         return 0
     if word == "ON" and call.default_at is not None and _upper_word(tokens, at + 1) in _EVENTS:
-        found[call.default_at] = _derive_token(found[call.default_at], TokenType.VAR, _upper_word(tokens, at + 1))
+        found[call.default_at] = derive_token(found[call.default_at], TokenType.VAR, _upper_word(tokens, at + 1))
         call.default_at = None
         return 1
     if word == "RETURNING":
         _begin_argument(found, token, call, "RETURNING")
         spelled = ((TokenType.VAR, "CAST"), (TokenType.L_PAREN, "("), (TokenType.NULL, "NULL"), (TokenType.ALIAS, "AS"))
-        found.extend(_derive_token(token, *word) for word in spelled)
+        found.extend(derive_token(token, *word) for word in spelled)
         call.in_type = True
         return 0
     if word == "DEFAULT":
@@ -120,14 +120,14 @@ def _append_clause(tokens: list[Token], at: int, found: list[Token], call: _Open
         event = _upper_word(tokens, at + words + 1)
         if choice in _CHOICES and _upper_word(tokens, at + words) == "ON" and event in _EVENTS:
             _begin_argument(found, token, call, "NULLS" if event == "NULL" else event)
-            found.append(_derive_token(token, TokenType.STRING, choice) if choice != "NULL" else token)
+            found.append(derive_token(token, TokenType.STRING, choice) if choice != "NULL" else token)
             return words + 1
     if word in ("WITH", "WITHOUT"):
         last = next((n for n in range(1, 4) if _upper_word(tokens, at + n) == "WRAPPER"), None)
         if last is not None:
             _begin_argument(found, token, call, "WRAPPER")
             said = "NEVER" if word == "WITHOUT" else _upper_word(tokens, at + 1)
-            found.append(_derive_token(token, TokenType.STRING, said))
+            found.append(derive_token(token, TokenType.STRING, said))
             return last
     found.append(token)
     return 0
@@ -136,16 +136,17 @@ def _append_clause(tokens: list[Token], at: int, found: list[Token], call: _Open
 def _begin_argument(found: list[Token], token: Token, call: _OpenBracket, name: str) -> None:
     """End the current argument and begin a named one."""
     if call.in_type:
-        found.append(_derive_token(token, TokenType.R_PAREN, ")"))
+        found.append(derive_token(token, TokenType.R_PAREN, ")"))
         call.in_type = False
     if found[-1].token_type is not TokenType.L_PAREN:
-        found.append(_derive_token(token, TokenType.COMMA, ","))
-    found += [_derive_token(token, TokenType.VAR, name), _derive_token(token, TokenType.FARROW, "=>")]
+        found.append(derive_token(token, TokenType.COMMA, ","))
+    found += [derive_token(token, TokenType.VAR, name), derive_token(token, TokenType.FARROW, "=>")]
 
 
 def _upper_word(tokens: list[Token], at: int) -> str:
     return tokens[at].text.upper() if at < len(tokens) else ""
 
 
-def _derive_token(token: Token, kind: TokenType, text: str) -> Token:
+def derive_token(token: Token, kind: TokenType, text: str) -> Token:
+    """Build a token at the place of another one."""
     return Token(kind, text, token.line, token.col, token.start, token.end)

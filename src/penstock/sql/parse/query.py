@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot import parse as parse_statements
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.optimizer.scope import Scope, traverse_scope
+from sqlglot.optimizer.scope import traverse_scope
 
 from penstock.sql.parse.allowed_forms import ForbiddenForm, forbidden_forms
 from penstock.sql.parse.dialects import quote_spark_identifier
@@ -54,10 +54,8 @@ class Query:
     def __init__(
         self, text: str, dialect: Dialect, edits: tuple[Edit, ...] = (), tree: exp.Query | None = None
     ) -> None:
-        self.text = text
-        self.dialect = dialect
-        self._edits = edits
-        self._tree = tree
+        self.text, self.dialect = text, dialect
+        self._edits, self._tree = edits, tree
 
     @property
     def tree(self) -> exp.Query:
@@ -117,9 +115,8 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
     if len(text) > MAX_BRACKETS and (most := exceeded_depth(tree)) is not None:
         return Problem("sql-syntax", f"the SQL is nested more than {most:,} levels deep", 0, _SPLIT)
     if len(list(tree.find_all(exp.CTE))) > MAX_QUERIES:
-        return Problem(
-            "sql-syntax", f"there are more than {MAX_QUERIES} queries in WITH", 0, "split it into several models"
-        )
+        message = f"there are more than {MAX_QUERIES} queries in WITH"
+        return Problem("sql-syntax", message, hint="split it into several models")
     if (refused := next(forbidden_forms(tree), None)) is not None:
         place = _forbidden_offset(refused, text, dialect)
         return Problem("sql-unsupported", refused.message, place, refused.hint, refused.subject)
@@ -202,23 +199,16 @@ def _outer_tables(tree: exp.Query) -> list[exp.Table]:
 
 def _without_ctes(tree: exp.Query, found: list[exp.Table]) -> list[exp.Table]:
     """Return the tables that do not name a CTE. A table outside every scope is included unless a CTE has its name."""
-    scoped = [
-        (source, scope)
-        for scope in traverse_scope(tree)
-        for source in scope.sources.values()
-        if isinstance(source, exp.Table)
-    ]
-    seen = {id(source) for source, _ in scoped}
+    outer: list[exp.Table] = []
+    seen: set[int] = set()
+    for scope in traverse_scope(tree):
+        visible = {cte.casefold() for cte in scope.cte_sources}
+        scoped = [source for source in scope.sources.values() if isinstance(source, exp.Table)]
+        seen.update(map(id, scoped))
+        outer += [table for table in scoped if table.db or table.name.casefold() not in visible]
     names = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
-    return [
-        *(source for source, scope in scoped if source.db or not _is_cte_name(source.name, scope)),
-        *(table for table in found if id(table) not in seen and (table.db or table.name.casefold() not in names)),
-    ]
-
-
-def _is_cte_name(name: str, scope: Scope) -> bool:
-    """Whether a name, in any case, is a CTE that is visible in a scope."""
-    return name.casefold() in {cte.casefold() for cte in scope.cte_sources}
+    rest = (table for table in found if id(table) not in seen)
+    return [*outer, *(table for table in rest if table.db or table.name.casefold() not in names)]
 
 
 def _rename_table(table: exp.Table, name: str) -> None:
@@ -247,6 +237,11 @@ def start_of(node: exp.Expr) -> int:
     return min(starts, default=0)
 
 
+def argument_problem(node: exp.Expr, message: str, hint: str | None, subject: str) -> Problem:
+    """Report a wrong argument or operand, at the start of a node."""
+    return Problem("sql-argument", message, start_of(node), hint, subject)
+
+
 def _syntax_problem(text: str, error: ParseError) -> Problem:
     detail = error.errors[0] if error.errors else {}
     line, end_column, word = detail.get("line"), detail.get("col"), detail.get("highlight") or ""
@@ -259,9 +254,8 @@ def _syntax_problem(text: str, error: ParseError) -> Problem:
         hint = "docs/reference/functions.md has the arguments of translated functions, Spark's reference all others"
         return Problem("sql-argument", miscounted, offset, hint)
     hint = "look here and just before for a missing comma, bracket or keyword"
-    return Problem(
-        "sql-syntax", f"{describe_error(detail.get('description'))}{near}", offset, hint, subject=word.strip()
-    )
+    message = f"{describe_error(detail.get('description'))}{near}"
+    return Problem("sql-syntax", message, offset, hint, subject=word.strip())
 
 
 _QUOTED: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)

@@ -6,11 +6,13 @@ The parser cannot parse them, so the tokens are rewritten before parsing; each t
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import did_you_mean
+from penstock.sql.parse.flink_tokenizer import derive_token
 
 SPANS: Final[Mapping[str, tuple[str, ...]]] = {
     "TUMBLE": ("SIZE", "OFFSET"),
@@ -77,11 +79,8 @@ _BEFORE_TABLES: Final = frozenset({TokenType.FROM, TokenType.JOIN, TokenType.COM
 
 def _is_window_table(tokens: Sequence[Token], at: int, *, wrapped: bool) -> bool:
     """Whether a window function is called over a table, and not over a column."""
-    if (
-        at + 2 >= len(tokens)
-        or tokens[at].text.upper() not in SPANS
-        or not _is_token(tokens, at + 1, TokenType.L_PAREN)
-    ):
+    is_call = at + 2 < len(tokens) and _is_token(tokens, at + 1, TokenType.L_PAREN)
+    if not is_call or tokens[at].text.upper() not in SPANS:
         return False
     named = _is_token(tokens, at + 3, TokenType.FARROW)
     queried = _is_token(tokens, at + 2, TokenType.L_PAREN) and _is_token(tokens, at + 3, TokenType.SELECT)
@@ -94,9 +93,7 @@ def _window_subquery(name: Token, inside: Sequence[Token]) -> list[Token]:
     table, keys = _parse_table(given["DATA"])
     arguments = [_descriptor_column(given["TIMECOL"]), *(given[span] for span in SPANS[kind] if span in given), *keys]
 
-    def word(kind: TokenType, text: str) -> Token:
-        return Token(kind, text, name.line, name.col, name.start, name.end)
-
+    word = partial(derive_token, name)
     comma = word(TokenType.COMMA, ",")
     found = [word(TokenType.L_PAREN, "("), word(TokenType.SELECT, "SELECT"), word(TokenType.STAR, "*")]
     for column, part in WINDOW_COLUMNS.items():
@@ -146,14 +143,12 @@ def _parse_table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[
     if data[0].token_type == TokenType.TABLE:
         data = data[1:]
     elif data[0].token_type != TokenType.L_PAREN:
-        raise BadWindowTableError("a window is over a table", start, hint)
-    keywords = (
-        at for at, t in enumerate(data) if t.token_type == TokenType.PARTITION_BY and not _bracket_depth(data, at)
-    )
-    parted = next(keywords, None)
+        raise BadWindowTableError("a window needs a table", start, hint)
+    keywords = (at for at, token in enumerate(data) if token.token_type == TokenType.PARTITION_BY)
+    parted = next((at for at in keywords if not _bracket_depth(data, at)), None)
     table, keys = (data, data[:0]) if parted is None else (data[:parted], data[parted + 1 :])
     if not table:
-        raise BadWindowTableError("a window is over a table", start, hint)
+        raise BadWindowTableError("a window needs a table", start, hint)
     if keys and keys[0].token_type == TokenType.L_PAREN:
         keys = keys[1 : _closing_index(keys, 0)]
     return expand_window_tables(list(table)), [key for key in _split_arguments(keys) if key]
@@ -162,10 +157,10 @@ def _parse_table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[
 def _descriptor_column(time: Sequence[Token]) -> Sequence[Token]:
     """Return the column in `DESCRIPTOR(ts)`."""
     if len(time) < 4 or time[0].text.upper() != "DESCRIPTOR" or time[1].token_type != TokenType.L_PAREN:
-        raise BadWindowTableError("a window names its time", time[0].start, "write DESCRIPTOR(column)")
+        raise BadWindowTableError("a window needs a time column", time[0].start, "write DESCRIPTOR(column)")
     inside = time[2 : _closing_index(time, 1)]
     if len(_split_arguments(inside)) > 1:
-        raise BadWindowTableError("a window is over one time", time[0].start, "write DESCRIPTOR(column)")
+        raise BadWindowTableError("a window takes one time column", time[0].start, "write DESCRIPTOR(column)")
     return inside
 
 
@@ -174,12 +169,9 @@ def _merge_key_arguments(arguments: list[Sequence[Token]]) -> list[Sequence[Toke
     joined: list[Sequence[Token]] = []
     parted = False
     for argument in arguments:
-        starts_new = len(argument) > 1 and (
-            argument[0].text.upper() == "DESCRIPTOR" or argument[1].token_type == TokenType.FARROW
-        )
-        if parted and not starts_new:
-            comma = Token(TokenType.COMMA, ",")
-            joined[-1] = [*joined[-1], comma, *argument]
+        is_descriptor = len(argument) > 1 and argument[0].text.upper() == "DESCRIPTOR"
+        if parted and not is_descriptor and not _is_token(argument, 1, TokenType.FARROW):
+            joined[-1] = [*joined[-1], Token(TokenType.COMMA, ","), *argument]
             continue
         parted = any(t.token_type == TokenType.PARTITION_BY for t in argument)
         joined.append(argument)

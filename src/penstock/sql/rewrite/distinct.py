@@ -9,9 +9,6 @@ from penstock.sql.rewrite.templates import call
 from penstock.sql.types.columns import data_type
 from penstock.sql.types.flink_inference import WHOLE
 
-_SET: Final = "COLLECT_SET"
-
-
 _LISTS: Final = ("COLLECT", "COLLECT_LIST")
 """Functions that collect lists, as written and as translated."""
 
@@ -44,13 +41,11 @@ def can_expand_distinct(aggregate: exp.Expr) -> bool:
 def expand_distinct(select: exp.Select) -> None:
     for aggregate in distinct_aggregates(select):
         values = _distinct_values(aggregate)
-        whole: exp.Expr = aggregate
-        if isinstance(aggregate.parent, exp.Filter):
-            whole = aggregate.parent
+        whole = aggregate.parent if isinstance(aggregate.parent, exp.Filter) else aggregate
         if isinstance(aggregate, exp.Min | exp.Max):
             aggregate.set("this", values[0])
         elif can_expand_distinct(aggregate):
-            found: exp.Expr = exp.Anonymous(this=_SET, expressions=[_combine_values(values)])
+            found: exp.Expr = call("COLLECT_SET", _combine_values(values))
             if isinstance(whole, exp.Filter):
                 found = exp.Filter(this=found, expression=whole.expression.copy())
             whole.replace(_aggregate_set(aggregate, found))
@@ -61,8 +56,7 @@ def _combine_values(values: list[exp.Expr]) -> exp.Expr:
     if len(values) == 1:
         return values[0].copy()
     nothing = exp.or_(*(value.copy().is_(exp.null()) for value in values))
-    row = exp.Anonymous(this="STRUCT", expressions=[value.copy() for value in values])
-    return exp.If(this=nothing, true=exp.null(), false=row)
+    return exp.If(this=nothing, true=exp.null(), false=call("STRUCT", *(value.copy() for value in values)))
 
 
 def _aggregate_set(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:

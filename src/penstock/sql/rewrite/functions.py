@@ -17,10 +17,7 @@ from penstock.sql.parse.replacement import replace_node
 from penstock.sql.rewrite.json import JSON_CALLS
 from penstock.sql.rewrite.operators import OPERATORS, TYPE_OF
 from penstock.sql.rewrite.pipeline_calls import PIPELINE_CALLS, PIPELINE_OPERATORS
-from penstock.sql.rewrite.templates import call, fill_template, wrap_operand
-
-Rewrite = Callable[[exp.Expr], exp.Expr | None]
-"""A function that returns the replacement of a node; None if the node stays."""
+from penstock.sql.rewrite.templates import Rewrite, call, fill_template, rename_call, wrap_operand
 
 
 def rewrite_flink_functions(tree: exp.Query) -> exp.Query:
@@ -73,10 +70,6 @@ def _rewrite_elt(node: exp.Expr) -> exp.Expr:
     index, *choices = node.expressions
     place = exp.Sub(this=wrap_operand(index.copy()), expression=exp.Literal.number(1))
     return call("GET", call("ARRAY", *(c.copy() for c in choices)), place)
-
-
-def _rename_call(name: str) -> Rewrite:
-    return lambda node: call(name, *(a.copy() for a in node.expressions))
 
 
 def _local_time(node: exp.Expr) -> exp.Expr | None:
@@ -140,12 +133,12 @@ def _rewrite_map_union(node: exp.Expr) -> exp.Expr:
 
 _BY_NAME: Final[Mapping[str, Rewrite]] = {
     **JSON_CALLS,
-    "ARRAY_CONCAT": _rename_call("CONCAT"),
+    "ARRAY_CONCAT": rename_call("CONCAT"),
     "ARRAY_SORT": _rewrite_array_sort,
     "ELT": _rewrite_elt,
     "MAP_UNION": _rewrite_map_union,
-    "PRINTF": _rename_call("FORMAT_STRING"),
-    "ROW": _rename_call("STRUCT"),
+    "PRINTF": rename_call("FORMAT_STRING"),
+    "ROW": rename_call("STRUCT"),
     "TO_TIMESTAMP_LTZ": _local_time,
     "TRUNCATE": _rewrite_truncate,
 }

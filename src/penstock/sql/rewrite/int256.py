@@ -11,19 +11,13 @@ from sqlglot.schema import MappingSchema
 from penstock.errors import PlanRefused
 from penstock.sql.analyze.having_columns import qualify_tree
 from penstock.sql.analyze.operand_types import operand_kind, set_kind
-from penstock.sql.lint.int256 import (
-    ARITHMETIC,
-    CHOICES,
-    COMPARISONS,
-    ENDS,
-    WORDS,
-    annotate_int256,
-)
+from penstock.sql.lint.int256 import ARITHMETIC, CHOICES, COMPARISONS, ENDS, WORDS, annotate_int256
 from penstock.sql.parse.dialects import SPARK
 from penstock.sql.rewrite.int256_groups import mark_group_values, take_mark
 from penstock.sql.rewrite.operators import DIVIDE
 from penstock.sql.rewrite.templates import call, wrap_operand
 from penstock.sql.types.columns import Columns, data_type
+from penstock.sql.types.flink_inference import WHOLE
 from penstock.sql.types.int256 import (
     FIELDS,
     GIVES,
@@ -37,10 +31,10 @@ from penstock.sql.types.int256 import (
     parse_int256_type,
     struct_field,
 )
+from penstock.sql.types.literals import decimal_literal, int_literal
 from penstock.sql.types.long_decimals import decimal_bytes, decimal_sizes
-from penstock.sql.types.number_literals import decimal_literal, int_literal
 
-_NUMBER: Final = "wide"
+_NUMBER: Final = "number"
 _COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Sequence[str]]]] = (
     (exp.Between, ("this", "low", "high")),
     (exp.In, ("this", "expressions")),
@@ -114,7 +108,7 @@ class _Int256Rewriter:
         if kind is not None and isinstance(node, _MADE):
             return _wrap_struct(self.raw(node, kind), kind)
         if isinstance(node, exp.Anonymous) and node.name.lower() in TAKES:
-            return self._called(node)
+            return self._rewrite_call(node)
         if isinstance(node, exp.Cast) and (own := self.kind(node.this)) is not None:
             return self._rewrite_cast(node, own)
         if isinstance(node, exp.Case):
@@ -165,24 +159,20 @@ class _Int256Rewriter:
             sides = [self.raw(node.this, kind), self.raw(node.expression, kind)]
             return call(f"penstock_{field}_{word}", *sides, *(_scale(kind) if (field, word) == ("dec", "div") else ()))
         if isinstance(node, exp.Neg | exp.Abs):
-            inner = self.raw(node.this, kind)
-            signed = kind != "UINT256"
-            word = "neg" if isinstance(node, exp.Neg) else "abs"
-            return call(f"penstock_{field}_{word}", inner) if signed else inner
+            inner, word = self.raw(node.this, kind), "neg" if isinstance(node, exp.Neg) else "abs"
+            return inner if kind == "UINT256" else call(f"penstock_{field}_{word}", inner)
         if isinstance(node, exp.Cast):
             return self._convert_value(node.this, kind)
         if isinstance(node, exp.Anonymous) and GIVES.get(node.name.lower()) == kind:
-            return self._called(node)
+            return self._rewrite_call(node)
         if isinstance(node, CHOICES):
             for place in ("this", "expression", "expressions"):
                 self._set_raw(node, place, kind)
             return node
-        if isinstance(node, ENDS):
+        if isinstance(node, (*ENDS, exp.Filter)):
             self._set_raw(node, "this", kind)
-            return node
-        if isinstance(node, exp.Filter):
-            self._set_raw(node, "this", kind)
-            node.set("expression", self.value(node.expression))
+            if isinstance(node, exp.Filter):
+                node.set("expression", self.value(node.expression))
             return node
         if isinstance(node, exp.Case):
             return self._rewrite_case(node, kind)
@@ -228,27 +218,23 @@ class _Int256Rewriter:
         if own is None or own == kind:
             return self.raw(node, kind)
         if is_decimal(own):
-            return call(
-                conversion_function(kind), call("penstock_dec_text", self.raw(node, own), exp.Literal.number(0))
-            )
+            text = call("penstock_dec_text", self.raw(node, own), exp.Literal.number(0))
+            return call(conversion_function(kind), text)
         return call(f"penstock_{FIELDS[own]}_as_{FIELDS[kind]}", self.raw(node, own))
 
-    def _called(self, node: exp.Anonymous) -> exp.Expr:
+    def _rewrite_call(self, node: exp.Anonymous) -> exp.Expr:
         """Rewrite a function over 256-bit numbers. It fails on null. A 256-bit result is bytes."""
         name = node.name.lower()
         kind = TAKES[name][1]
-        match name:
-            case "to_u256" | "to_i256":
-                found = self._convert_value(node.expressions[0], "UINT256" if name == "to_u256" else "INT256")
-            case "to_int64":
-                own = self.kind(node.expressions[0]) or "INT256"
-                found = _long_call(self.raw(node.expressions[0], own), own)
-            case "u256_to_string" | "i256_to_string":
-                assert kind is not None
-                found = _text_call(self.raw(node.expressions[0], kind), kind)
-            case _:
-                assert kind is not None
-                found = call(f"penstock_{name}", *(self.raw(argument, kind) for argument in node.expressions))
+        if name in ("to_u256", "to_i256"):
+            found = self._convert_value(node.expressions[0], GIVES[name])
+        elif kind is None:  # to_int64
+            own = self.kind(node.expressions[0]) or "INT256"
+            found = _long_call(self.raw(node.expressions[0], own), own)
+        elif name.endswith("_to_string"):
+            found = _text_call(self.raw(node.expressions[0], kind), kind)
+        else:
+            found = call(f"penstock_{name}", *(self.raw(argument, kind) for argument in node.expressions))
         if isinstance(found, exp.HexString):
             return found
         said = exp.Literal.string(f"[WIDE_NUMBER] {name} is given NULL. SQLSTATE: 22004")
@@ -259,8 +245,7 @@ class _Int256Rewriter:
         text = _text_call(self.raw(node.this, own), own)
         if node.to.this in exp.DataType.TEXT_TYPES:
             return text
-        whole = node.to.this in (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
-        held = _long_call(self.raw(node.this, own), own) if whole else text
+        held = _long_call(self.raw(node.this, own), own) if node.to.this in WHOLE else text
         return exp.Cast(this=held, to=node.to.copy())
 
 

@@ -17,9 +17,13 @@ def mark_group_values(tree: exp.Query) -> None:
     """Mark the expressions after GROUP BY that are grouping keys. Columns need no mark."""
     for select in tree.find_all(exp.Select):
         group = select.args.get("group")
-        keys = {_text(select, e) for e in _grouped(select, group)} if isinstance(group, exp.Group) else set()
-        for node in _used_again(select) if keys else ():
-            if not isinstance(node, exp.Column | exp.Literal) and _text(select, node) in keys:
+        keys = (
+            {_comparable_text(select, e) for e in _grouping_keys(select, group)}
+            if isinstance(group, exp.Group)
+            else set()
+        )
+        for node in _later_expressions(select) if keys else ():
+            if not isinstance(node, exp.Column | exp.Literal) and _comparable_text(select, node) in keys:
                 node.meta[_GROUPED] = True
 
 
@@ -28,7 +32,7 @@ def take_mark(node: exp.Expr) -> bool:
     return bool(node.meta.pop(_GROUPED, False))
 
 
-def _grouped(select: exp.Select, group: exp.Group) -> Iterator[exp.Expr]:
+def _grouping_keys(select: exp.Select, group: exp.Group) -> Iterator[exp.Expr]:
     """Return the grouping keys. A number or an alias is replaced by its output."""
     outputs = {e.alias.casefold(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
     for entry in group.expressions:
@@ -40,7 +44,7 @@ def _grouped(select: exp.Select, group: exp.Group) -> Iterator[exp.Expr]:
             yield entry
 
 
-def _used_again(select: exp.Select) -> Iterator[exp.Expr]:
+def _later_expressions(select: exp.Select) -> Iterator[exp.Expr]:
     """Return the expressions after GROUP BY, without the arguments of aggregates and without subqueries."""
     for place in _BEHIND:
         given = select.args.get(place)
@@ -48,7 +52,7 @@ def _used_again(select: exp.Select) -> Iterator[exp.Expr]:
             yield from root.walk(prune=lambda node: isinstance(node, exp.AggFunc | exp.Query))
 
 
-def _text(select: exp.Select, node: exp.Expr) -> str:
+def _comparable_text(select: exp.Select, node: exp.Expr) -> str:
     """Render an expression for comparison, without table names if there is only one table."""
     plain = node.unnest().copy() if isinstance(node, exp.Paren) else node.copy()
     for column in plain.find_all(exp.Column) if not select.args.get("joins") else ():

@@ -4,12 +4,12 @@ A path is translated to Spark's syntax: `lax` and `strict` are removed, and quot
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.rewrite.templates import call, fill_template
+from penstock.sql.rewrite.templates import Rewrite, call, fill_template
 from penstock.sql.types.flink_inference import named_argument
 
 _MODE: Final = re.compile(r"^\s*(lax|strict)\s+", re.IGNORECASE)
@@ -35,11 +35,6 @@ def _parse_path(path: exp.Expr) -> tuple[exp.Expr, bool]:
     return exp.Literal.string(spelled), mode is not None and mode[1].lower() == "lax"
 
 
-def _rewrite_json_value(node: exp.Expr) -> exp.Expr | None:
-    """Rewrite JSON_VALUE: a scalar as a string, or as the type after RETURNING."""
-    return _extract_path(node, _SCALAR)
-
-
 def _rewrite_json_query(node: exp.Expr) -> exp.Expr | None:
     """Rewrite JSON_QUERY: an object or an array. Other values are returned only with a wrapper."""
     match wrapper := named_argument(node, "WRAPPER"):
@@ -53,6 +48,7 @@ def _rewrite_json_query(node: exp.Expr) -> exp.Expr | None:
 
 
 def _extract_path(node: exp.Expr, template: str) -> exp.Expr | None:
+    """Rewrite JSON_VALUE or JSON_QUERY: a part of a document as a string, or as the type after RETURNING."""
     if len(node.expressions) < 2:
         return None
     document = node.expressions[0]
@@ -65,10 +61,8 @@ def _extract_path(node: exp.Expr, template: str) -> exp.Expr | None:
     if empty is None and error is None:
         return made
     kind = returning.to if isinstance(returning, exp.Cast) else exp.DataType.build("STRING")
-    nothing = exp.null()
-    empty = _cast_fallback(empty, kind) if empty is not None else nothing
-    error = _cast_fallback(error, kind) if error is not None else nothing
-    otherwise = error
+    empty = _cast_fallback(empty, kind)
+    otherwise = error = _cast_fallback(error, kind)
     if lax and empty != error:
         leads_nowhere = fill_template(f"NOT TRY_PARSE_JSON(_1) IS NULL AND {_VALUE} IS NULL", document, path)
         otherwise = exp.If(this=leads_nowhere, true=empty, false=error)
@@ -104,7 +98,9 @@ def _fallback_value(node: exp.Expr, event: str) -> exp.Expr | None:
             return found
 
 
-def _cast_fallback(value: exp.Expr, kind: exp.DataType) -> exp.Expr:
+def _cast_fallback(value: exp.Expr | None, kind: exp.DataType) -> exp.Expr:
+    if value is None:
+        return exp.null()
     return value.copy() if isinstance(value, exp.Anonymous) else exp.Cast(this=value.copy(), to=kind.copy())
 
 
@@ -150,19 +146,19 @@ def json_object(node: exp.Expr) -> exp.Expr:
     pairs = [p for p in node.expressions if isinstance(p, exp.JSONKeyValue)]
     parts = [part for p in pairs for part in (p.this.copy(), _embed_json(p.expression.copy()))]
     struct = call("NAMED_STRUCT", *parts)
-    if node.args.get("null_handling") == "ABSENT ON NULL":
-        return call("TO_JSON", struct)
-    return call("TO_JSON", struct, _null_fields_option())
+    absent = node.args.get("null_handling") == "ABSENT ON NULL"
+    return call("TO_JSON", struct) if absent else write_nulls(struct)
 
 
-def _null_fields_option() -> exp.Expr:
-    return call("MAP", exp.Literal.string("ignoreNullFields"), exp.Literal.string("false"))
+def write_nulls(value: exp.Expr) -> exp.Expr:
+    """Write a value as JSON, with the fields that are null."""
+    options = call("MAP", exp.Literal.string("ignoreNullFields"), exp.Literal.string("false"))
+    return call("TO_JSON", value, options)
 
 
 def _embed_json(value: exp.Expr) -> exp.Expr:
     """Embed the result of another JSON function as JSON, and not as a string."""
-    made_here = isinstance(value, exp.Anonymous) and value.name.upper() == "TO_JSON"
-    if not made_here:
+    if not isinstance(value, exp.Anonymous) or value.name.upper() != "TO_JSON":
         return value
     struct = value.expressions[0]
     return struct if len(value.expressions) == 2 or struct.name.upper() != "NAMED_STRUCT" else call("PARSE_JSON", value)
@@ -185,11 +181,10 @@ def _as_variant(value: exp.Expr) -> exp.Expr:
 
 def _rewrite_json_arrayagg(node: exp.Expr) -> exp.Expr:
     """Rewrite JSON_ARRAYAGG. Nulls, if requested, are kept in a struct around each value."""
-    wanted = isinstance(named_argument(node, "NULLS"), exp.Null)
-    value = node.expressions[0]
-    if not wanted:
-        return fill_template("TO_JSON(COLLECT_LIST(_1))", value)
-    return fill_template("TO_JSON(TRANSFORM(COLLECT_LIST(STRUCT(_1 AS v)), x -> x.v))", value)
+    template = "TO_JSON(COLLECT_LIST(_1))"
+    if isinstance(named_argument(node, "NULLS"), exp.Null):
+        template = "TO_JSON(TRANSFORM(COLLECT_LIST(STRUCT(_1 AS v)), x -> x.v))"
+    return fill_template(template, node.expressions[0])
 
 
 def json_objectagg(node: exp.Expr) -> exp.Expr | None:
@@ -202,10 +197,10 @@ def json_objectagg(node: exp.Expr) -> exp.Expr | None:
     return fill_template(f"TO_JSON({kept}, MAP('ignoreNullFields', 'false'))", pair.this, pair.expression)
 
 
-JSON_CALLS: Final[Mapping[str, Callable[[exp.Expr], exp.Expr | None]]] = {
+JSON_CALLS: Final[Mapping[str, Rewrite]] = {
     "JSON_ARRAY": json_array,
     "JSON_ARRAYAGG": _rewrite_json_arrayagg,
     "JSON_EXISTS": _rewrite_json_exists,
     "JSON_QUERY": _rewrite_json_query,
-    "JSON_VALUE": _rewrite_json_value,
+    "JSON_VALUE": lambda node: _extract_path(node, _SCALAR),
 }

@@ -1,22 +1,25 @@
 """Operators and forms of Flink SQL that have their own class in the tree, each with its rewrite for Spark."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from sqlglot import exp
 
 from penstock.sql.analyze.operand_types import operand_kind
+from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.parse.replacement import replace_node
 from penstock.sql.rewrite.json import json_object, json_objectagg, json_test
-from penstock.sql.rewrite.templates import call, fill_template, wrap_operand
-from penstock.sql.rewrite.unnest import rewrite_unnest
+from penstock.sql.rewrite.templates import Rewrite, call, fill_template, wrap_operand
+from penstock.sql.types.columns import data_type
 from penstock.sql.types.flink_inference import WHOLE_DAYS, WHOLE_NAMES
 
 DIVIDE: Final = "penstock_row_divide"
 MEAN: Final = "penstock_row_mean"
 TYPE_OF: Final = "penstock_row_type_of"
-"""Our functions that Spark resolves to an expression when it knows the types: `clients.rowwise.RowOperators`."""
+"""Our functions that Spark resolves to an expression when it knows the types: `RowOperators` of `clients.jvm.udfs`."""
+ENTRIES: Final = "penstock_row_entries"
+"""A function whose result type Spark decides: an array of structs, from an array or map of unknown type."""
 
 
 def _rewrite_division(node: exp.Expr) -> exp.Expr | None:
@@ -42,14 +45,14 @@ def _rewrite_avg(node: exp.Expr) -> exp.Expr | None:
         decided = call(MEAN, exp.null(), values[0].copy())
         replace_node(around, decided)
         decided.set("expressions", [around, decided.expressions[1]])
-        return None
-    cut = exp.cast(exp.null(), kind)
-    replace_node(around, cut)
-    cut.set("this", around)
+    else:
+        cut = exp.cast(exp.null(), kind)
+        replace_node(around, cut)
+        cut.set("this", around)
     return None
 
 
-def _propagate_nulls(name: str) -> Callable[[exp.Expr], exp.Expr]:
+def _propagate_nulls(name: str) -> Rewrite:
     """Build the rewrite of GREATEST or LEAST, which return null if one of the values is null."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
@@ -89,7 +92,7 @@ def _rewrite_extract(node: exp.Expr) -> exp.Expr:
     return exp.cast(node.copy(), "BIGINT")
 
 
-def _round_time(template: str) -> Callable[[exp.Expr], exp.Expr | None]:
+def _round_time(template: str) -> Rewrite:
     """Build the rewrite of FLOOR or CEIL of a time to a unit. A date stays a date."""
 
     def rewrite(node: exp.Expr) -> exp.Expr | None:
@@ -105,17 +108,10 @@ def _round_time(template: str) -> Callable[[exp.Expr], exp.Expr | None]:
 
 def _keep_date(made: exp.Expr, node: exp.Expr) -> exp.Expr:
     """Cast a value that is computed from a date to a date. If the type is not known, Spark decides later."""
-    if operand_kind(node) == "DATE" or _is_date(node.this):
-        return exp.cast(made, "DATE")
-    return made if operand_kind(node) is not None else call(TYPE_OF, made, node.this.copy())
-
-
-def _is_date(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Cast) and node.to.this is exp.DType.DATE
-
-
-def _rewrite_difference(node: exp.Expr) -> exp.Expr:
-    return exp.cast(node.copy(), "INT")
+    kind = "DATE" if isinstance(node.this, exp.Cast) and node.this.to.this is exp.DType.DATE else operand_kind(node)
+    if kind is None:
+        return call(TYPE_OF, made, node.this.copy())
+    return exp.cast(made, "DATE") if kind == "DATE" else made
 
 
 def _add_to_date(node: exp.Expr) -> exp.Expr | None:
@@ -153,7 +149,7 @@ def _rewrite_similar_to(node: exp.Expr) -> exp.Expr | None:
 _SIMILAR: Final = {"%": ".*", "_": "."}
 
 
-def _skip_nulls(name: str) -> Callable[[exp.Expr], exp.Expr | None]:
+def _skip_nulls(name: str) -> Rewrite:
     """Build the rewrite of FIRST_VALUE or LAST_VALUE, which ignore nulls."""
 
     def rewrite(node: exp.Expr) -> exp.Expr | None:
@@ -179,7 +175,50 @@ def _cast_rank(node: exp.Expr) -> exp.Expr | None:
     return exp.cast(node.copy(), "BIGINT") if numbered else None
 
 
-OPERATORS: Final[Mapping[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]]] = {
+def _rewrite_unnest(select: exp.Expr) -> None:
+    """Rewrite joins with UNNEST as lateral views, in their order. A left join keeps rows without elements."""
+    joins = select.args.get("joins") or []
+    views = [join for join in joins if isinstance(join.this, exp.Unnest)]
+    if not views:
+        return
+    select.set("joins", [join for join in joins if join not in views])
+    select.set("laterals", [*(select.args.get("laterals") or []), *map(_lateral_view, views)])
+
+
+def _lateral_view(join: exp.Join) -> exp.Lateral:
+    unnest = join.this
+    alias = unnest.args.get("alias") or exp.TableAlias()
+    table = exp.TableAlias(
+        this=alias.this.copy() if alias.this is not None else exp.to_identifier("u"),
+        columns=[column.copy() for column in alias.columns],
+    )
+    kind, offset, given = operand_kind(unnest), unnest.args.get("offset"), unnest.expressions[0]
+    if isinstance(offset, exp.Identifier):
+        table.append("columns", offset.copy())
+        made: exp.Expr = exp.Inline(this=_number_elements(kind, given))
+    elif kind is None:
+        made = exp.Inline(this=fill_template(f"{ENTRIES}(_1)", given))
+    else:
+        maker = exp.Inline if kind.upper().startswith("ARRAY<STRUCT") else exp.Explode
+        made = maker(this=given.copy())
+    return exp.Lateral(this=made, view=True, outer=join.side == "LEFT", alias=table)
+
+
+def _number_elements(kind: str | None, given: exp.Expr) -> exp.Expr:
+    """Rewrite WITH ORDINALITY: each element, field by field, with its number, counted from 1."""
+    if kind is None:
+        numbers = "SLICE(SEQUENCE(1, GREATEST(SIZE(_1), 1)), 1, GREATEST(SIZE(_1), 0))"
+        return fill_template(f"{ENTRIES}(_1, {numbers})", given)
+    known = data_type(kind)
+    if known.this is exp.DType.MAP:
+        return fill_template("TRANSFORM(MAP_ENTRIES(_1), (e, i) -> STRUCT(e.key, e.value, i + 1))", given)
+    element = known.expressions[0] if known.expressions else None
+    fields = element.expressions if element is not None and element.this is exp.DType.STRUCT else ()
+    values = "".join(f"e.{quote_spark_identifier(field.name)}, " for field in fields) or "e, "
+    return fill_template(f"TRANSFORM(_1, (e, i) -> STRUCT({values}i + 1))", given)
+
+
+OPERATORS: Final[Mapping[type[exp.Expr], Rewrite]] = {
     exp.Avg: _rewrite_avg,
     exp.Bracket: _rewrite_element,
     exp.Ceil: _round_time("DATE_TRUNC('{unit}', _1 + INTERVAL '{by}' {step} - INTERVAL '1' MICROSECOND)"),
@@ -197,9 +236,9 @@ OPERATORS: Final[Mapping[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]]]
     exp.LastValue: _skip_nulls("LAST_VALUE"),
     exp.Least: _propagate_nulls("LEAST"),
     exp.Like: _escape_like,
-    exp.Select: rewrite_unnest,
+    exp.Select: _rewrite_unnest,
     exp.SimilarTo: _rewrite_similar_to,
     exp.TimestampAdd: _add_to_date,
-    exp.TimestampDiff: _rewrite_difference,
+    exp.TimestampDiff: lambda node: exp.cast(node.copy(), "INT"),
     exp.Window: _cast_rank,
 }

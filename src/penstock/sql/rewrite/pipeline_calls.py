@@ -1,19 +1,18 @@
 """Functions and operators of pipelines that need more than a template, each with its rewrite for Spark."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from sqlglot import exp
 
 from penstock.sql.analyze.operand_types import operand_kind
 from penstock.sql.parse.dialects import SPARK, quote_spark_identifier
+from penstock.sql.rewrite.json import write_nulls
 from penstock.sql.rewrite.operators import OPERATORS
 from penstock.sql.rewrite.pipeline_datetime import TIME_CALLS, rewrite_extract
-from penstock.sql.rewrite.templates import call, fill_template
+from penstock.sql.rewrite.templates import Rewrite, call, fill_template, rename_call
 from penstock.sql.types.arrow_types import arrow_type
 from penstock.sql.types.long_decimals import SPARK_DIGITS
-
-Rewrite = Callable[[exp.Expr], exp.Expr | None]
 
 
 def _cast_text(value: exp.Expr) -> exp.Expr:
@@ -27,10 +26,6 @@ def _rewrite_elt(node: exp.Expr) -> exp.Expr:
     """Rewrite ELT: one of several values, as a string. An index without a value gives null."""
     index, *choices = node.expressions
     return fill_template("GET(_1, TRY_CAST(_2 - 1 AS INT))", call("ARRAY", *map(_cast_text, choices)), index)
-
-
-def _rewrite_coalesce(node: exp.Expr) -> exp.Expr:
-    return call("COALESCE", *(a.copy() for a in node.expressions))
 
 
 def _rewrite_digest(node: exp.Expr) -> exp.Expr:
@@ -56,13 +51,11 @@ def _rewrite_encoding(node: exp.Expr) -> exp.Expr | None:
 
 
 def _rewrite_decimal(node: exp.Expr) -> exp.Expr:
-    text, precision, scale = node.expressions
-    if int(precision.name) > SPARK_DIGITS:
-        return exp.cast(_cast_text(text), f"DECIMAL({precision.name}, {scale.name})", dialect=SPARK)
-    checked = call(
-        "PENSTOCK_ROW_DECIMAL", _cast_text(text), *(exp.cast(n.copy(), "BIGINT") for n in (precision, scale))
-    )
-    return exp.cast(checked, f"DECIMAL({precision.name}, {scale.name})", dialect=SPARK)
+    text, *sizes = node.expressions
+    number: exp.Expr = _cast_text(text)
+    if int(sizes[0].name) <= SPARK_DIGITS:
+        number = call("PENSTOCK_ROW_DECIMAL", number, *(exp.cast(size.copy(), "BIGINT") for size in sizes))
+    return exp.cast(number, f"DECIMAL({sizes[0].name}, {sizes[1].name})", dialect=SPARK)
 
 
 def _rewrite_arrow_cast(node: exp.Expr) -> exp.Expr | None:
@@ -103,9 +96,8 @@ def _zip_arrays(node: exp.Expr) -> exp.Expr:
     values = ", ".join(f"'f{n - 1}', GET(_{n}, i)" for n in places)
     wrong = "RAISE_ERROR('[ROW_FUNCTION] _gs_zip_arrays is given lists of unlike lengths. SQLSTATE: 22023')"
     zipped = f"TRANSFORM(_1, (x, i) -> NAMED_STRUCT({values}))"
-    return fill_template(
-        f"CASE WHEN {absent} THEN NULL WHEN {unlike} THEN {wrong} ELSE {zipped} END", *node.expressions
-    )
+    template = f"CASE WHEN {absent} THEN NULL WHEN {unlike} THEN {wrong} ELSE {zipped} END"
+    return fill_template(template, *node.expressions)
 
 
 _ORDERS: Final[Mapping[tuple[str, str], str]] = {
@@ -118,13 +110,9 @@ _ORDERS: Final[Mapping[tuple[str, str], str]] = {
 
 def _rewrite_array_sort(node: exp.Expr) -> exp.Expr:
     array, *choices = node.expressions
-    chosen = [choice.name.upper() for choice in choices]
-    order = chosen[0] if chosen else "ASC"
-    return fill_template(_ORDERS[order, chosen[1] if len(chosen) > 1 else "NULLS FIRST"], array)
-
-
-def _rename_call(name: str) -> Rewrite:
-    return lambda node: call(name, *(a.copy() for a in node.expressions))
+    order = choices[0].name.upper() if choices else "ASC"
+    nulls = choices[1].name.upper() if len(choices) > 1 else "NULLS FIRST"
+    return fill_template(_ORDERS[order, nulls], array)
 
 
 # JSON
@@ -152,8 +140,7 @@ def _upper_choice(choice: exp.Expr) -> exp.Expr:
 def _encode_values(values: list[exp.Expr]) -> exp.Expr:
     """Encode values of any types as a JSON string."""
     named = [part for n, v in enumerate(values) for part in (exp.Literal.string(f"_{n}"), v.copy())]
-    options = call("MAP", exp.Literal.string("ignoreNullFields"), exp.Literal.string("false"))
-    return call("TO_JSON", call("NAMED_STRUCT", *named), options)
+    return write_nulls(call("NAMED_STRUCT", *named))
 
 
 def _json_array(*, absent: bool) -> Rewrite:
@@ -179,6 +166,9 @@ def _json_object(*, absent: bool) -> Rewrite:
 # Operators
 
 
+_SLICE: Final = "FILTER(_1, (x, i) -> i >= IF(_2 < 0, SIZE(_1) + _2, _2 - 1) AND i < IF(_3 < 0, SIZE(_1) + _3 + 1, _3))"
+
+
 def _rewrite_element(node: exp.Expr) -> exp.Expr | None:
     """Rewrite `a[1]`, the first element of a list; a missing one is null. A string is a field name or a map key."""
     keys = node.expressions
@@ -188,12 +178,7 @@ def _rewrite_element(node: exp.Expr) -> exp.Expr | None:
     if isinstance(key, exp.Slice):
         start = key.this.copy() if key.this is not None else exp.Literal.number(1)
         end = key.expression.copy() if key.expression is not None else exp.Literal.number(-1)
-        return fill_template(
-            "FILTER(_1, (x, i) -> i >= IF(_2 < 0, SIZE(_1) + _2, _2 - 1) AND i < IF(_3 < 0, SIZE(_1) + _3 + 1, _3))",
-            node.this,
-            start,
-            end,
-        )
+        return fill_template(_SLICE, node.this, start, end)
     if isinstance(key, exp.Literal) and key.is_string:
         return None
     if (operand_kind(node) or "").startswith("MAP"):
@@ -201,14 +186,9 @@ def _rewrite_element(node: exp.Expr) -> exp.Expr | None:
     return fill_template("TRY_ELEMENT_AT(_1, TRY_CAST(NULLIF(_2, 0) AS INT))", node.this, key)
 
 
-def _rewrite_regexp_ilike(node: exp.Expr) -> exp.Expr:
-    """Rewrite `a ~* 'x'`."""
-    return fill_template("_1 RLIKE CONCAT('(?i)', _2)", node.this, node.expression)
-
-
-def _rewrite_contains_all(node: exp.Expr) -> exp.Expr:
-    """Rewrite `a @> b`."""
-    return fill_template("FORALL(_2, x -> ARRAY_CONTAINS(_1, x))", node.this, node.expression)
+def _fill_operator(template: str) -> Rewrite:
+    """Build the rewrite of an operator with two sides."""
+    return lambda node: fill_template(template, node.this, node.expression)
 
 
 def _time_of_day(_: exp.Expr) -> exp.Expr:
@@ -216,33 +196,29 @@ def _time_of_day(_: exp.Expr) -> exp.Expr:
     return fill_template("DATE_FORMAT(CURRENT_TIMESTAMP(), 'HH:mm:ss.SSSSSS')")
 
 
-def _lower_hex(node: exp.Expr) -> exp.Expr:
-    return fill_template("LOWER(HEX(_1))", node.this)
-
-
 PIPELINE_OPERATORS: Final[Mapping[type[exp.Expr], Rewrite]] = {
-    exp.ArrayContainsAll: _rewrite_contains_all,
+    exp.ArrayContainsAll: _fill_operator("FORALL(_2, x -> ARRAY_CONTAINS(_1, x))"),  # a @> b
     exp.Bracket: _rewrite_element,
     exp.CurrentTime: _time_of_day,
     exp.Div: OPERATORS[exp.Div],
     exp.Extract: rewrite_extract,
-    exp.Hex: _lower_hex,
+    exp.Hex: lambda node: fill_template("LOWER(HEX(_1))", node.this),
     exp.Is: OPERATORS[exp.Is],
-    exp.RegexpILike: _rewrite_regexp_ilike,
+    exp.RegexpILike: _fill_operator("_1 RLIKE CONCAT('(?i)', _2)"),  # a ~* 'x'
     exp.SimilarTo: OPERATORS[exp.SimilarTo],
 }
 
 PIPELINE_CALLS: Final[Mapping[str, Rewrite]] = {
     **TIME_CALLS,
-    "ARRAY_CAT": _rename_call("CONCAT"),
-    "ARRAY_CONCAT": _rename_call("CONCAT"),
+    "ARRAY_CAT": rename_call("CONCAT"),
+    "ARRAY_CONCAT": rename_call("CONCAT"),
     "ARRAY_FILTER": _filter_structs("{} <=> _2"),
     "ARRAY_FILTER_FIRST": _filter_structs("{} <=> _2", "GET({}, 0)"),
     "ARRAY_FILTER_IN": _filter_structs("COALESCE(ARRAY_CONTAINS(_2, {}), FALSE)"),
     "ARRAY_SORT": _rewrite_array_sort,
     "ARRAY_STRUCT_FIELD": _project_field,
     "ARROW_CAST": _rewrite_arrow_cast,
-    "COALESCE_META": _rewrite_coalesce,
+    "COALESCE_META": rename_call("COALESCE"),
     "DECODE": _rewrite_encoding,
     "DIGEST": _rewrite_digest,
     "ELT": _rewrite_elt,
@@ -254,10 +230,10 @@ PIPELINE_CALLS: Final[Mapping[str, Rewrite]] = {
     "JSON_OBJECT_ABSENT_ON_NULL": _json_object(absent=True),
     "JSON_QUERY": _json_lookup("PENSTOCK_ROW_JSON_QUERY", "WITHOUT ARRAY", "NULL", "NULL"),
     "JSON_VALUE": _json_lookup("PENSTOCK_ROW_JSON_VALUE", "NULL", None, "NULL", None),
-    "LIST_CONCAT": _rename_call("CONCAT"),
-    "MAKE_ARRAY": _rename_call("ARRAY"),
-    "MAKE_LIST": _rename_call("ARRAY"),
-    "ROW": _rename_call("STRUCT"),
+    "LIST_CONCAT": rename_call("CONCAT"),
+    "MAKE_ARRAY": rename_call("ARRAY"),
+    "MAKE_LIST": rename_call("ARRAY"),
+    "ROW": rename_call("STRUCT"),
     "TO_DECIMAL_ARB_FROM_STRING": _rewrite_decimal,
     "_GS_ZIP_ARRAYS": _zip_arrays,
 }

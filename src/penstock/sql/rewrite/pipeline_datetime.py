@@ -1,25 +1,17 @@
 """Times in pipelines: conversion from numbers and strings, extraction, formatting and binning."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from sqlglot import exp
 
 from penstock.sql.analyze.operand_types import operand_kind
 from penstock.sql.parse.dialects import PIPELINE, SPARK
-from penstock.sql.rewrite.templates import fill_template
+from penstock.sql.parse.window_calls import UNITS
+from penstock.sql.rewrite.templates import Rewrite, fill_template
 
-Rewrite = Callable[[exp.Expr], exp.Expr | None]
-
-_WIDTHS: Final = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 604_800_000_000,
-}
+_WIDTHS: Final = {"MICROSECOND": 1, **{unit: length * 1000 for unit, length in UNITS.items()}}
+"""The units of fixed length, in microseconds."""
 
 
 def interval_micros(interval: exp.Expr) -> int | None:
@@ -46,16 +38,12 @@ def _rewrite_date_bin(node: exp.Expr) -> exp.Expr | None:
 
 def _time_format(given: exp.Expr) -> exp.Expr:
     """Translate a time format. A format with `%` is an strftime format, any other is PostgreSQL's."""
-    if "%" in given.name:
-        return exp.Literal.string(given.name)
-    return PIPELINE.format_time(given) or given
+    return exp.Literal.string(given.name) if "%" in given.name else PIPELINE.format_time(given) or given
 
 
 def _format_time(node: exp.Expr) -> exp.Expr | None:
     time, how = node.expressions
-    if isinstance(how, exp.Literal):
-        return exp.TimeToStr(this=time.copy(), format=_time_format(how))
-    return None
+    return exp.TimeToStr(this=time.copy(), format=_time_format(how)) if isinstance(how, exp.Literal) else None
 
 
 def _parse_time(kind: str) -> Rewrite:

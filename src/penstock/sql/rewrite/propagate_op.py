@@ -85,7 +85,7 @@ def _align_branches(branches: Sequence[exp.Select]) -> None:
     for branch in branches:
         outputs = list(branch.expressions)
         place, width = widths[0] if widths else (len(outputs), len(outputs) + 1)
-        # A branch that is as wide already has a column there, which only the other branch names.
+        # A branch with as many columns has one there already, which only the other branch names.
         if _op_index(branch) is None and len(outputs) != width:
             outputs.insert(place, _op_column(branch))
             branch.set("expressions", outputs)
@@ -103,18 +103,14 @@ def _move_op_last(select: exp.Select, *, again: bool = False) -> None:
     last: exp.Expr = _op_column(select)
     for projection in select.expressions:
         if projection.is_star:
-            _exclude_op(projection)
+            star = projection.find(exp.Star)
+            if star is not None and _has_op(projection):
+                star.append("except_", exp.column(OP, quoted=True))
         if not again and not projection.is_star and projection.output_name.casefold() == OP:
             last = projection
         else:
             outputs.append(projection)
     select.set("expressions", [*outputs, last])
-
-
-def _exclude_op(projection: exp.Expr) -> None:
-    star = projection.find(exp.Star)
-    if star is not None and _has_op(projection):
-        star.append("except_", exp.column(OP, quoted=True))
 
 
 def _has_op(projection: exp.Expr) -> bool:

@@ -1,10 +1,12 @@
-"""Render queries and their clauses as text for display and for other systems."""
+"""Render queries and their clauses as text for display and for other systems, and describe generated Spark SQL."""
+
+from collections.abc import Sequence
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from penstock.sql.parse.dialects import SPARK
-from penstock.sql.parse.query import Query
+from penstock.sql.parse.dialects import PROJECT, SPARK
+from penstock.sql.parse.query import Query, tables
 from penstock.sql.rewrite.translate import to_spark
 
 
@@ -35,3 +37,29 @@ def format_sql(sql: str) -> str:
         return parse_one(sql, read=SPARK).sql(SPARK, pretty=True)
     except (SqlglotError, RecursionError):
         return sql
+
+
+def input_tables(sql: str) -> tuple[str, ...]:
+    """Return the views that a statement reads, in order of appearance."""
+    return tuple(table.name for table in tables(Query(sql, SPARK)))
+
+
+def describe_outputs(sql: str, names: Sequence[str]) -> list[str]:
+    """Describe the outputs with these names: a column by its name, other expressions as SQL."""
+    made = {output.alias_or_name: output.unalias() for output in Query(sql, SPARK).tree.selects}
+    return [_describe_expression(made[name]) if name in made else name for name in names]
+
+
+def input_alias(sql: str) -> str | None:
+    """Return the name of a statement's first table within the statement."""
+    table = Query(sql, SPARK).tree.find(exp.From)
+    return table.alias_or_name if table is not None else None
+
+
+def _describe_expression(expression: exp.Expr) -> str:
+    """Render an expression with plain column names, because its tables are internal views."""
+    if isinstance(expression, exp.Column):
+        return expression.name
+    for column in list(expression.find_all(exp.Column)):
+        column.replace(exp.column(column.name))
+    return expression.sql(dialect=PROJECT)

@@ -1,7 +1,7 @@
 """Rewrite windows to Spark's form: one column with a start and an end, by which Spark tracks event time.
 
 A SELECT that groups by the start and end of a window, or makes a window over the time of another window, needs that
-column from its input. It is carried there under a name that starts with `_window`, and is never among the outputs.
+column from its input. It is forwarded there under a name that starts with `_window`, and is never among the outputs.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ from penstock.sql.parse.window_calls import UNITS, WindowCall, WindowPart, last_
 from penstock.sql.rewrite import templates
 from penstock.sql.rewrite.distinct import expand_distinct
 
-CARRIED: Final = "_window"
+FORWARDED: Final = "_window"
 
 
 def rewrite_windows(tree: exp.Query, time: str | None = None) -> exp.Query:
@@ -29,83 +29,81 @@ def rewrite_windows(tree: exp.Query, time: str | None = None) -> exp.Query:
 
     `time` is an output with the time of a window that must stay event time for Spark, because other views read it.
     """
-    followed = index_windows(tree)
-    if not followed.made:
+    windows = index_windows(tree)
+    if not windows.made:
         return tree
-    work = _WindowRewriter(followed)
+    work = _WindowRewriter(windows)
     last = tree if isinstance(tree, exp.Select) else None
-    kept = followed.outputs.get(id(last), {}).get(time.casefold()) if last is not None and time else None
+    kept = windows.outputs.get(id(last), {}).get(time.casefold()) if last is not None and time else None
     if kept is not None and last is not None:
         work.wanted[id(last)].add(kept.made)
-    for scope in reversed(followed.scopes.values()):  # readers come before their inputs
+    for scope in reversed(windows.scopes.values()):  # readers come before their inputs
         assert isinstance(scope.expression, exp.Select)
         work.rewrite(scope.expression)
-    work.hide_carried()
+    work.hide_forwarded()
     return tree if kept is None or time is None else _with_time(tree, time, work.names[kept.made])
 
 
 class _WindowRewriter:
-    """Rewrite the SELECTs of a query, readers first. `wanted` has the windows that each SELECT must carry."""
+    """Rewrite the SELECTs of a query, readers first. `wanted` has the windows that each SELECT must forward."""
 
-    def __init__(self, followed: WindowIndex) -> None:
-        self.followed = followed
+    def __init__(self, windows: WindowIndex) -> None:
+        self.windows = windows
         self.wanted: defaultdict[int, set[SelectWindow]] = defaultdict(set)
         self.names = {
-            made: CARRIED if place == 1 else f"{CARRIED}_{place}"
-            for place, made in enumerate(followed.made.values(), start=1)
+            made: FORWARDED if place == 1 else f"{FORWARDED}_{place}"
+            for place, made in enumerate(windows.made.values(), start=1)
         }
 
     def rewrite(self, select: exp.Select) -> None:
-        made, grouped = self.followed.made.get(id(select)), self.followed.groups.get(id(select))
+        made, grouped = self.windows.made.get(id(select)), self.windows.groups.get(id(select))
         if made is not None or grouped is not None:
             expand_distinct(select)
-        carried = self._forwarded_windows(select)
+        forwarded = self._forwarded_windows(select)
         self._rewrite_join(select)
         if grouped is not None:
             self._rewrite_group(select, grouped)
         if made is not None:
             self._rewrite_window(select, made)
-        for column in carried:
+        for column in forwarded:
             select.append("expressions", column)
 
-    def hide_carried(self) -> None:
-        """Exclude carried windows from stars, except those that the SELECT itself must carry."""
-        for own, scope in self.followed.scopes.items():
+    def hide_forwarded(self) -> None:
+        """Exclude forwarded windows from stars, except those that the SELECT itself must forward."""
+        for own, scope in self.windows.scopes.items():
             select = scope.expression
             assert isinstance(select, exp.Select)
             for star, table in output_stars(select):
                 given = [s for alias, s in select_sources(scope).items() if is_same_alias(table, alias)]
-                carried = {m for s in given for m in self.wanted[id(s)]} - self.wanted[own]
-                if carried:
-                    names = sorted(self.names[m] for m in carried)
-                    _exclude_columns(star, names)
+                if forwarded := {m for s in given for m in self.wanted[id(s)]} - self.wanted[own]:
+                    _exclude_columns(star, sorted(self.names[m] for m in forwarded))
 
     def _forwarded_windows(self, select: exp.Select) -> list[exp.Expr]:
-        """Return the windows of inputs that a SELECT must carry and that none of its stars passes on."""
-        own = {self.followed.made.get(id(select))}
+        """Return the windows of inputs that a SELECT must forward and that none of its stars passes on."""
+        own = {self.windows.made.get(id(select))}
         found: list[exp.Expr] = []
         for made in sorted(self.wanted[id(select)] - own, key=self.names.__getitem__):
             alias = self._window_input(select, made)
-            column = self._carried_column(select, made, alias)
+            column = self._forwarded_column(select, made, alias)
             if not any(is_same_alias(table, alias) for _, table in output_stars(select)):
                 found.append(column)
         return found
 
     def _window_input(self, select: exp.Select, made: SelectWindow) -> str:
         """Return the input from which a SELECT gets the columns of a window."""
-        given = select_sources(self.followed.scopes[id(select)]).items()
-        named = [found.alias for found in self.followed.used[id(select)] if found.column.made is made]
-        having = (a for a, s in given if any(c.made is made for c in self.followed.outputs[id(s)].values()))
+        given = select_sources(self.windows.scopes[id(select)]).items()
+        named = [found.alias for found in self.windows.used[id(select)] if found.column.made is made]
+        having = (a for a, s in given if any(c.made is made for c in self.windows.outputs[id(s)].values()))
         return named[0] if named else next(having)
 
-    def _carried_column(self, select: exp.Select, made: SelectWindow, alias: str) -> exp.Column:
-        """Return the window as a column of an input, and make that input carry it."""
-        self.wanted[id(select_sources(self.followed.scopes[id(select)])[alias])].add(made)
+    def _forwarded_column(self, select: exp.Select, made: SelectWindow, alias: str) -> exp.Column:
+        """Return the window as a column of an input, and make that input forward it."""
+        self.wanted[id(select_sources(self.windows.scopes[id(select)])[alias])].add(made)
         return exp.column(self.names[made], table=alias or None, quoted=True)
 
     def _rewrite_join(self, select: exp.Select) -> None:
         """Join equal windows by the window column too, so that Spark can drop the state of windows that are over."""
-        ends = {id(found.node): found for found in self.followed.used[id(select)]}
+        ends = {id(found.node): found for found in self.windows.used[id(select)]}
         for join in select.args.get("joins") or ():
             condition = join.args.get("on")
             pairs: defaultdict[tuple[str, str], dict[WindowPart, tuple[SelectWindow, SelectWindow]]] = defaultdict(dict)
@@ -119,41 +117,39 @@ class _WindowRewriter:
                 made, other = parts.get("end", (None, None))
                 if "start" in parts and made and other and made is not other and made.call.is_same_shape(other.call):
                     one, two = (
-                        self._carried_column(select, made, alias),
-                        self._carried_column(select, other, other_alias),
+                        self._forwarded_column(select, made, alias),
+                        self._forwarded_column(select, other, other_alias),
                     )
                     join.set("on", exp.and_(condition, exp.EQ(this=one, expression=two), copy=False))
 
     def _rewrite_group(self, select: exp.Select, made: SelectWindow) -> None:
         """Group by the window column instead of its start and end, and derive these from it."""
-        carried = self._carried_column(select, made, self._window_input(select, made))
+        forwarded = self._forwarded_column(select, made, self._window_input(select, made))
         group = select.args["group"]
-        ends = {id(f.node): f.column for f in self.followed.used[id(select)] if f.column.made is made}
+        ends = {id(f.node): f.column for f in self.windows.used[id(select)] if f.column.made is made}
         named = {e.alias.casefold() for e in select.expressions if isinstance(e, exp.Alias) and id(e.this) in ends}
         rest = [
             e
             for e in group.expressions
             if id(e) not in ends and not (isinstance(e, exp.Column) and not e.table and e.name.casefold() in named)
         ]
-        everything = (
-            [_hidden_constant(_window_field(carried, "end"))] if made.call.kind == "SESSION" and not rest else []
-        )
-        for found in self.followed.used[id(select)]:
+        needs_key = made.call.kind == "SESSION" and not rest
+        more = [_hidden_constant(_window_field(forwarded, "end"))] if needs_key else []
+        for found in self.windows.used[id(select)]:
             if found.column.made is made and not any(found.node is e for e in group.expressions):
-                _replace_value(found.node, _end_time(made.call, carried, found.column.part))
-        group.set("expressions", [*rest, carried.copy(), *everything])
+                _replace_value(found.node, _end_time(made.call, forwarded, found.column.part))
+        group.set("expressions", [*rest, forwarded.copy(), *more])
 
     def _rewrite_window(self, select: exp.Select, made: SelectWindow) -> None:
-        call, over = made.call, self.followed.over(made)
+        call, over = made.call, self.windows.over(made)
         assert call.time is not None
         plain = call.time.copy()
         if over is not None:
-            column = self._carried_column(select, over.column.made, over.alias)
+            column = self._forwarded_column(select, over.column.made, over.alias)
             for other in own_calls(select):
                 if other.time is not None and other.is_of(call):
-                    other.node.set(
-                        "expressions", [templates.call("window_time", column.copy()), *other.node.expressions[1:]]
-                    )
+                    time = templates.call("window_time", column.copy())
+                    other.node.set("expressions", [time, *other.node.expressions[1:]])
         whole = _spark_call(call)
         if call.kind == "CUMULATE":
             self._rewrite_cumulate(select, made, whole, plain)
@@ -170,14 +166,13 @@ class _WindowRewriter:
     def _rewrite_cumulate(self, select: exp.Select, made: SelectWindow, whole: exp.Expr, time: exp.Expr) -> None:
         """Rewrite CUMULATE as windows that slide by the step, each cut off at the start of its largest window."""
         name = self.names[made]
-        carried = exp.column(name, quoted=True)
-        star = exp.Star()
-        inner = exp.Select(expressions=[star, exp.alias_(whole, name, quoted=True)])
+        forwarded = exp.column(name, quoted=True)
+        inner = exp.Select(expressions=[exp.Star(), exp.alias_(whole, name, quoted=True)])
         inner.set("from_", select.args["from_"].copy())
-        start = _end_time(made.call, carried, "start")
+        start = _end_time(made.call, forwarded, "start")
         for other in own_calls(select):
             assert other.part is not None
-            _replace_value(other.node, _end_time(made.call, carried, other.part))
+            _replace_value(other.node, _end_time(made.call, forwarded, other.part))
         select.set("from_", exp.From(this=inner.subquery(copy=False)))
         select.set("where", exp.Where(this=exp.GTE(this=time, expression=start)))
         if made not in self.wanted[id(select)]:
@@ -185,12 +180,12 @@ class _WindowRewriter:
                 _exclude_columns(outer, [name])
 
 
-def _with_time(tree: exp.Query, time: str, carried: str) -> exp.Query:
+def _with_time(tree: exp.Query, time: str, forwarded: str) -> exp.Query:
     """Select the rows with the time of their window as event time for Spark."""
     rows = tree.subquery("_windows", copy=False)
     star = exp.Star()
-    _exclude_columns(star, [carried, time])
-    value = exp.alias_(templates.call("window_time", exp.column(carried, quoted=True)), time, quoted=True)
+    _exclude_columns(star, [forwarded, time])
+    value = exp.alias_(templates.call("window_time", exp.column(forwarded, quoted=True)), time, quoted=True)
     return exp.Select(expressions=[star, value]).from_(rows, copy=False)
 
 
@@ -198,15 +193,9 @@ def _spark_call(call: WindowCall) -> exp.Expr:
     lengths, spans = call.lengths, call.spans
     assert call.time is not None
     time = call.time.copy()
-    match call.kind:
-        case "SESSION":
-            return templates.call("session_window", time, _duration_text(spans["GAP"]))
-        case "TUMBLE":
-            size, slide = spans["SIZE"], spans["SIZE"]
-        case "HOP":
-            size, slide = spans["SIZE"], spans["SLIDE"]
-        case _:
-            size, slide = spans["SIZE"], spans["STEP"]
+    if call.kind == "SESSION":
+        return templates.call("session_window", time, _duration_text(spans["GAP"]))
+    size, slide = spans["SIZE"], spans[{"TUMBLE": "SIZE", "HOP": "SLIDE", "CUMULATE": "STEP"}[call.kind]]
     offset = lengths.get("OFFSET", 0) % (milliseconds(slide) or 1)
     arguments = [time, _duration_text(size)]
     if call.kind != "TUMBLE" or offset:
@@ -221,12 +210,9 @@ def _end_time(call: WindowCall, window: exp.Expr, part: WindowPart) -> exp.Expr:
     match part:
         case "start" if call.kind == "CUMULATE":
             size, offset = call.lengths["SIZE"], call.lengths.get("OFFSET", 0) % call.lengths["SIZE"]
-            last = exp.Sub(
-                this=templates.call("unix_millis", _window_field(window, "end")), expression=exp.Literal.number(1)
-            )
-            since: exp.Expr = (
-                exp.Sub(this=last.copy(), expression=exp.Literal.number(offset)) if offset else last.copy()
-            )
+            end = templates.call("unix_millis", _window_field(window, "end"))
+            last = exp.Sub(this=end, expression=exp.Literal.number(1))
+            since = exp.Sub(this=last.copy(), expression=exp.Literal.number(offset)) if offset else last.copy()
             into = templates.call("pmod", since, exp.Literal.number(size))
             return templates.call("timestamp_millis", exp.Sub(this=last, expression=into))
         case "time":

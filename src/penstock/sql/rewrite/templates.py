@@ -1,13 +1,16 @@
 """Build Spark SQL trees from templates, in which `_1` represents the first argument."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from sqlglot import exp, parse_one
 
 from penstock.sql.parse.dialects import TEMPLATE
+
+Rewrite: TypeAlias = Callable[[exp.Expr], exp.Expr | None]
+"""A function that returns the replacement of a node; None if the node stays."""
 
 _PLACE: Final = re.compile(r"_([1-9])(_literal|_plain)?")
 _TORN: Final = (exp.Binary, exp.Unary, exp.Between, exp.In)
@@ -46,13 +49,18 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
+def rename_call(name: str) -> Rewrite:
+    """Build the rewrite of a call to one of another name, with the same arguments."""
+    return lambda node: call(name, *(argument.copy() for argument in node.expressions))
+
+
 def wrap_operand(argument: exp.Expr) -> exp.Expr:
     """Put an expression in brackets if it needs them as an operand."""
     return exp.Paren(this=argument) if isinstance(argument, _TORN) and not isinstance(argument, exp.Paren) else argument
 
 
-def _prepare_argument(argument: exp.Expr, way: str | None) -> exp.Expr:
-    match way:
+def _prepare_argument(argument: exp.Expr, suffix: str | None) -> exp.Expr:
+    match suffix:
         case "_literal":
             return _regular_expression(argument)
         case "_plain":

@@ -12,16 +12,16 @@ from penstock.sql.stateful.stages import ORDERED, Flow, QueryRelation, StageBuil
 from penstock.sql.stateful.stateless import stateless_flow
 
 
-def signed_view(bench: StageBuilder, relation: QueryRelation) -> str:
+def signed_view(plan: StageBuilder, relation: QueryRelation) -> str:
     """Return a view of a relation's changes as signed rows. It keeps the last row of every key."""
     node = relation.node
     if not relation.flow.key:
-        return bench.sql(sign_changes(node.copy()))
-    if isinstance(node, exp.Table) and node.name in bench.inputs:
-        source = _ordered_select(bench, relation, clock_column())
+        return plan.sql(sign_changes(node.copy()))
+    if isinstance(node, exp.Table) and node.name in plan.inputs:
+        source = _ordered_select(plan, relation, clock_column())
     else:
         source = exp.Select(expressions=[exp.Star(), *blank_order(), clock_column()]).from_(node.copy(), copy=False)
-    return bench.operator(LatestPerKey(keys=relation.flow.key, ttl_ms=bench.ttl_ms), bench.sql(source))
+    return plan.operator(LatestPerKey(keys=relation.flow.key, ttl_ms=plan.ttl_ms), plan.sql(source))
 
 
 def sign_changes(node: exp.Expr) -> exp.Select:
@@ -42,9 +42,9 @@ def read_signed_rows(select: exp.Select, relation: QueryRelation, view: str) -> 
     return now
 
 
-def read_ordered_changes(bench: StageBuilder, select: exp.Select, relation: QueryRelation) -> QueryRelation:
+def read_ordered_changes(plan: StageBuilder, select: exp.Select, relation: QueryRelation) -> QueryRelation:
     """Make a SELECT read the changes of an input with their arrival order."""
-    view = bench.sql(_ordered_select(bench, relation))
+    view = plan.sql(_ordered_select(plan, relation))
     read_view(select, view, relation.alias, joins=True)
     hidden = relation.flow.hidden | set(ORDER)
     return replace(relation, node=select.args["from_"].this, flow=replace(relation.flow, hidden=hidden))
@@ -57,9 +57,9 @@ def add_change_order(select: exp.Select, flow: Flow) -> Flow:
     return replace(flow, repeated=True)
 
 
-def _ordered_select(bench: StageBuilder, relation: QueryRelation, *extra: exp.Expr) -> exp.Select:
+def _ordered_select(plan: StageBuilder, relation: QueryRelation, *extra: exp.Expr) -> exp.Select:
     name = relation.node.name
-    bench.ordered.add(name)
+    plan.ordered.add(name)
     table = exp.Table(this=exp.to_identifier(name + ORDERED, quoted=True))
     fields = exp.Column(this=exp.Star(), table=exp.to_identifier("row"))
     order: list[exp.Expr] = [exp.column(column) for column in ORDER]
@@ -77,15 +77,15 @@ def forward_changes(select: exp.Select, relations: list[QueryRelation], flow: Fl
         select.set("expressions", [*select.expressions, exp.column(SIGN)])
         return replace(outputs, kind="signed", key=key if len(key) == len(names) else ())
     hidden = [free_name(f"_k{place}", outputs) for place in range(len(names))]
-    carried = [
+    key_columns = [
         exp.alias_(_key_column(relations[0], column), other)
         for column, name, other in zip(flow.key, names, hidden, strict=True)
         if name is None
     ]
     key = tuple(name or other for name, other in zip(names, hidden, strict=True))
     _pass_changes(select)
-    select.set("expressions", [*select.expressions, *carried])
-    return replace(outputs, kind="changes", key=key, hidden=frozenset(e.alias for e in carried))
+    select.set("expressions", [*select.expressions, *key_columns])
+    return replace(outputs, kind="changes", key=key, hidden=frozenset(e.alias for e in key_columns))
 
 
 def key_output(select: exp.Select, relation: QueryRelation, name: str) -> str | None:

@@ -8,6 +8,7 @@ from sqlglot import exp
 from penstock.keyed.operators import Aggregate
 from penstock.row_columns import BEFORE, OP, SIGN
 from penstock.sql.parse.query import offset_of
+from penstock.sql.rewrite.templates import call
 from penstock.sql.stateful.changelog import free_name
 from penstock.sql.stateful.group_calls import GroupCalls
 from penstock.sql.stateful.late_rows import ClosingWindow, late_rows_query
@@ -19,7 +20,7 @@ _SETS: Final = {exp.GroupingSets: "grouping_sets", exp.Rollup: "rollup", exp.Cub
 
 
 def extract_group(
-    bench: StageBuilder,
+    plan: StageBuilder,
     select: exp.Select,
     relations: list[QueryRelation],
     *,
@@ -34,9 +35,9 @@ def extract_group(
     condition = calls.lift_expression(having.this) if having is not None else None
     once = window is not None and not window.lateness_ms
     with_before = condition is not None and not once
-    view = _aggregate_view(bench, select, relations, calls, window, signed=signed, with_before=with_before)
+    view = _aggregate_view(plan, select, relations, calls, window, signed=signed, with_before=with_before)
     if window is None:
-        bench.note_unbounded_state("SELECT DISTINCT" if clause is None else "GROUP BY without a window", offset)
+        plan.note_unbounded_state("SELECT DISTINCT" if clause is None else "GROUP BY without a window", offset)
     for name in ("group", "having", "where", "distinct"):
         select.set(name, None)
     read_view(select, view)
@@ -47,13 +48,13 @@ def extract_group(
     return _output_changes(select, outputs, calls, condition, window)
 
 
-def extract_total(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], *, signed: bool) -> Flow:
+def extract_total(plan: StageBuilder, select: exp.Select, relations: list[QueryRelation], *, signed: bool) -> Flow:
     """Extract aggregates over all rows from a SELECT: one row, which is retracted when a new one replaces it."""
     having = select.args.get("having")
     calls = GroupCalls([], windowed=False)
     outputs = [calls.output(e) for e in select.expressions]
     condition = calls.lift_expression(having.this) if having is not None else None
-    view = _aggregate_view(bench, select, relations, calls, None, signed=signed, with_before=True)
+    view = _aggregate_view(plan, select, relations, calls, None, signed=signed, with_before=True)
     now = _signed_struct(outputs, condition, "d", 1)
     before = _signed_struct(
         [exp.alias_(_before_expression(e.unalias(), calls), e.alias, quoted=True) for e in outputs],
@@ -61,12 +62,12 @@ def extract_total(bench: StageBuilder, select: exp.Select, relations: list[Query
         "i",
         -1,
     )
-    both = exp.Anonymous(this="array_compact", expressions=[exp.Anonymous(this="array", expressions=[before, now])])
-    inner = exp.Select(expressions=[exp.alias_(exp.Anonymous(this="explode", expressions=[both]), _TOTAL)])
+    both = call("array_compact", call("array", before, now))
+    inner = exp.Select(expressions=[exp.alias_(call("explode", both), _TOTAL)])
     read_view(inner, view)
     for name in ("having", "where", "joins", "laterals"):
         select.set(name, None)
-    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_t")))))
+    select.set("from_", exp.From(this=inner.subquery("_t", copy=False)))
     select.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier(_TOTAL))])
     return Flow("signed", columns=tuple(e.alias for e in outputs), watermarked=False)
 
@@ -74,7 +75,7 @@ def extract_total(bench: StageBuilder, select: exp.Select, relations: list[Query
 def _signed_struct(outputs: list[exp.Expr], condition: exp.Expr | None, absent: str, sign: int) -> exp.Expr:
     """Build a signed row as a struct: null unless the row existed before the change, or exists after it."""
     mark = exp.alias_(exp.cast(exp.Literal.number(sign), "tinyint"), SIGN)
-    row = exp.Anonymous(this="struct", expressions=[*(e.copy() for e in outputs), mark])
+    row = call("struct", *(e.copy() for e in outputs), mark)
     there: exp.Expr = exp.column(OP, quoted=True).neq(absent)
     return exp.Case().when(there if condition is None else exp.and_(there, condition.copy()), row)
 
@@ -98,10 +99,10 @@ def _group_keys(select: exp.Select, relations: list[QueryRelation], offset: int)
 
 
 def _aggregate_view(
-    bench: StageBuilder,
+    plan: StageBuilder,
     select: exp.Select,
     relations: list[QueryRelation],
-    calls: "GroupCalls",
+    calls: GroupCalls,
     window: ClosingWindow | None,
     *,
     signed: bool,
@@ -111,46 +112,46 @@ def _aggregate_view(
     keys = [exp.alias_(key.copy(), name) for key, name in calls.named_keys()]
     arguments = [exp.alias_(a, name) for name, a in calls.arguments.items()]
     sign = [exp.alias_(exp.column(SIGN), SIGN)] if signed else []
-    inner = pack_rows(bench, select, relations, [*keys, *arguments, *sign], rows=False, order=calls.in_order)
+    inner = pack_rows(plan, select, relations, [*keys, *arguments, *sign], rows=False, order=calls.in_order)
     operator = Aggregate(
         keys=tuple(calls.names),
         calls=tuple(calls.calls),
         signed=signed,
         with_before=with_before,
-        ttl_ms=bench.ttl_ms if window is None else None,
+        ttl_ms=plan.ttl_ms if window is None else None,
         closes=None if window is None else calls.names[calls.keys.index(window.end)],
         lateness_ms=0 if window is None else window.lateness_ms,
     )
     late = None if window is None else late_rows_query(select, relations, window.end)
-    return bench.operator(operator, bench.sql(inner), late=late)
+    return plan.operator(operator, plan.sql(inner), late=late)
 
 
 def _output_changes(
     select: exp.Select,
     outputs: list[exp.Expr],
-    calls: "GroupCalls",
+    calls: GroupCalls,
     condition: exp.Expr | None,
     window: ClosingWindow | None,
 ) -> Flow:
-    """Emit changes by key. Columns of the key that are not outputs are carried as hidden columns."""
+    """Emit changes by key. Columns of the key that are not outputs become hidden columns."""
     flow = Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
-    told = None if window is None else _window_output(window, outputs, calls)
-    spare = () if window is None or told is None else (window.start, *window.telling)
+    identifier = None if window is None else _window_output(window, outputs, calls)
+    spare = () if window is None or identifier is None else (window.start, *window.identifiers)
     names = [name for key, name in calls.named_keys() if key not in spare]
     shown = {e.unalias().name: e.alias_or_name for e in outputs if isinstance(e.unalias(), exp.Column)}
     hidden = {name: free_name(name, flow) for name in names if name not in shown}
-    carried = [exp.alias_(internal_column(name), other) for name, other in hidden.items()]
+    key_columns = [exp.alias_(internal_column(name), other) for name, other in hidden.items()]
     operation = exp.column(OP, quoted=True) if condition is None else _having_operation(condition, calls)
-    select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True), *carried])
+    select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True), *key_columns])
     if condition is not None:
         _filter_changes(select)
-    key = (*(shown.get(name) or hidden[name] for name in names), *([told] if told else []))
+    key = (*(shown.get(name) or hidden[name] for name in names), *([identifier] if identifier else []))
     return replace(flow, kind="changes", key=key, hidden=frozenset(hidden.values()))
 
 
-def _window_output(window: ClosingWindow, outputs: list[exp.Expr], calls: "GroupCalls") -> str | None:
+def _window_output(window: ClosingWindow, outputs: list[exp.Expr], calls: GroupCalls) -> str | None:
     """Return the output that identifies a window; None if there is none."""
-    ends = [calls.lift_expression(end) for end in window.telling]
+    ends = [calls.lift_expression(end) for end in window.identifiers]
     return next((e.alias_or_name for end in ends for e in outputs if e.unalias() == end), None)
 
 
@@ -187,5 +188,5 @@ def _filter_changes(select: exp.Select) -> None:
     """Filter out groups that met the condition neither before nor after the change."""
     inner = select.copy()
     select.set("expressions", [exp.Star()])
-    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_g")))))
+    select.set("from_", exp.From(this=inner.subquery("_g", copy=False)))
     select.set("where", exp.Where(this=exp.column(OP).is_(exp.null()).not_()))

@@ -1,14 +1,22 @@
 """The keys and aggregate calls of a SELECT with GROUP BY, for an operator."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from sqlglot import exp
 
 from penstock.keyed.operators import AggregateCall
 from penstock.sql.catalog.function_names import is_group_aggregate, written_name
-from penstock.sql.stateful.avg import avg_expression
+from penstock.sql.rewrite.templates import call
+from penstock.sql.stateful.calls import avg_expression, name_argument
 from penstock.sql.stateful.qualify import internal_column
 from penstock.sql.stateful.stages import UnsupportedStream
+
+_FUNCTIONS: Final[Mapping[type[exp.Expr], str]] = {
+    exp.AnyValue: "first", exp.ArrayAgg: "list", exp.First: "first", exp.FirstValue: "first", exp.Last: "last",
+    exp.LastValue: "last", exp.LogicalAnd: "min", exp.LogicalOr: "max", exp.Max: "max", exp.Min: "min", exp.Sum: "sum",
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -38,12 +46,12 @@ class GroupCalls:
             if node == key:
                 return internal_column(name)
         if isinstance(node, exp.IgnoreNulls) and is_group_aggregate(node.this):
-            return self.taken(node.this, None)
+            return self._replace_call(node.this, None)
         if isinstance(node, exp.Filter):
             inner = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
-            return self.taken(inner, node.expression.this)
+            return self._replace_call(inner, node.expression.this)
         if is_group_aggregate(node):
-            return self.taken(node, None)
+            return self._replace_call(node, None)
         lifted = node.copy()
         for name, child in list(lifted.args.items()):
             if isinstance(child, exp.Expr):
@@ -54,8 +62,8 @@ class GroupCalls:
             raise UnsupportedStream(f"`{lifted.name}` beside GROUP BY", node, "group by it, or aggregate it")
         return lifted
 
-    def taken(self, node: exp.Expr, only: exp.Expr | None) -> exp.Expr:
-        """Return the replacement of an aggregate after the operator."""
+    def _replace_call(self, node: exp.Expr, only: exp.Expr | None) -> exp.Expr:
+        """Return the replacement of an aggregate after the operator. `only` is the condition of its FILTER."""
         argument = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
         distinct = isinstance(argument, exp.Distinct)
         if distinct:
@@ -63,64 +71,36 @@ class GroupCalls:
                 raise UnsupportedStream("DISTINCT over several columns", node, "count a CONCAT_WS of them")
             argument = argument.expressions[0]
         match node:
+            case exp.Count() if isinstance(argument, exp.Star) or (isinstance(argument, exp.Literal) and not distinct):
+                return self._call("count", None if only is None else exp.Literal.number(1), only, distinct)
             case exp.Count():
-                if isinstance(argument, exp.Star) or (isinstance(argument, exp.Literal) and not distinct):
-                    return self._call("count", None if only is None else exp.Literal.number(1), only, distinct)
                 return self._call("count", argument, only, distinct)
             case exp.CountIf():
                 return self._call("count", exp.Literal.number(1), argument, False)
-            case exp.Sum():
-                return self._call("sum", argument, only, distinct)
-            case exp.Min() | exp.LogicalAnd():
-                return self._call("min", argument, only, False)
-            case exp.Max() | exp.LogicalOr():
-                return self._call("max", argument, only, False)
             case exp.Avg():
                 total = self._call("sum", argument, only, distinct)
                 return avg_expression(node, total, self._call("count", argument, only, distinct))
-            case exp.First() | exp.FirstValue() | exp.AnyValue():
-                return self._ordered_call("first", argument, only)
-            case exp.Last() | exp.LastValue():
-                return self._ordered_call("last", argument, only)
             case exp.GroupConcat():
-                listed = self._ordered_call("list", exp.cast(argument, "string"), only, distinct)
+                listed = self._call("list", exp.cast(argument, "string"), only, distinct)
                 separator = node.args.get("separator") or exp.Literal.string(",")
-                some = exp.Anonymous(this="size", expressions=[listed]) > 0
-                joined = exp.Anonymous(this="array_join", expressions=[listed.copy(), separator.copy()])
-                return exp.Case().when(some, joined)
-            case exp.ArrayAgg():
-                return self._ordered_call("list", argument, only, distinct)
-            case exp.Anonymous() if written_name(node) == "COLLECT":
-                return self._ordered_call("list", argument, only, distinct)
-            case _:
-                name = written_name(node)
-                if self.windowed:
-                    way_out = "read the rows through a model whose `event_time` sets neither that nor `late`"
-                    raise UnsupportedStream(f"{name} in a window with `allowed_lateness_ms`", node, way_out)
-                raise UnsupportedStream(
-                    f"{name} without a window", node, "aggregate in a window: TUMBLE, HOP or SESSION"
-                )
-
-    def _ordered_call(
-        self, function: str, argument: exp.Expr, only: exp.Expr | None, distinct: bool = False
-    ) -> exp.Expr:
-        self.in_order = True
-        return self._call(function, argument, only, distinct)
+                return exp.Case().when(call("size", listed) > 0, call("array_join", listed.copy(), separator.copy()))
+        name = written_name(node)
+        function = "list" if name == "COLLECT" else _FUNCTIONS.get(type(node))
+        if function is not None:
+            return self._call(function, argument, only, distinct and function in ("sum", "list"))
+        if self.windowed:
+            hint = "read the rows through a model whose `event_time` sets neither that nor `late`"
+            raise UnsupportedStream(f"{name} in a window with `allowed_lateness_ms`", node, hint)
+        raise UnsupportedStream(f"{name} without a window", node, "aggregate in a window: TUMBLE, HOP or SESSION")
 
     def _call(self, function: str, argument: exp.Expr | None, only: exp.Expr | None, distinct: bool) -> exp.Expr:
-        column = None if argument is None else self._argument(argument, only)
-        for call in self.calls:
-            if (call.function, call.argument, call.distinct) == (function, column, distinct):
-                return internal_column(call.name)
-        call = AggregateCall(f"_c{len(self.calls)}", function, column, distinct)  # type: ignore[arg-type]
-        self.calls.append(call)
-        return internal_column(call.name)
-
-    def _argument(self, argument: exp.Expr, only: exp.Expr | None) -> str:
-        taken = argument.copy() if only is None else exp.Case().when(only.copy(), argument.copy())
-        for name, known in self.arguments.items():
-            if known == taken:
-                return name
-        name = f"_a{len(self.arguments)}"
-        self.arguments[name] = taken
-        return name
+        self.in_order |= function in ("first", "last", "list")
+        if argument is not None and only is not None:
+            argument = exp.Case().when(only.copy(), argument.copy())
+        column = None if argument is None else name_argument(self.arguments, argument)
+        for known in self.calls:
+            if (known.function, known.argument, known.distinct) == (function, column, distinct):
+                return internal_column(known.name)
+        added = AggregateCall(f"_c{len(self.calls)}", function, column, distinct)  # type: ignore[arg-type]
+        self.calls.append(added)
+        return internal_column(added.name)

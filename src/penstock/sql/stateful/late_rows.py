@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from penstock.sql.analyze.window_columns import SelectWindow
 from penstock.sql.parse.window_calls import last_moment, own_calls
+from penstock.sql.rewrite.templates import call
 from penstock.sql.stateful.select import relation_star
 from penstock.sql.stateful.stages import LateRowsQuery, QueryRelation, StageBuilder, UnsupportedStream
 
@@ -28,31 +29,31 @@ class ClosingWindow:
     lateness_ms: int
 
     @property
-    def telling(self) -> tuple[exp.Expr, ...]:
+    def identifiers(self) -> tuple[exp.Expr, ...]:
         """The expressions that each identify a window."""
         return (self.end, self.time) if self.kind == "CUMULATE" else (self.end, self.start, self.time)
 
 
-def needs_operator_close(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> bool:
+def needs_operator_close(plan: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> bool:
     """Whether one of our operators must close the windows that a SELECT groups by."""
-    if not bench.has_window(select):
+    if not plan.has_window(select):
         return False
     read = _stream_relations(relations)
     return any(r.flow.keeps_late for r in read) or (len(read) == 1 and read[0].flow.lateness_ms > 0)
 
 
-def closing_window(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> ClosingWindow | None:
+def closing_window(plan: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> ClosingWindow | None:
     """Return the window that a SELECT groups by, if an operator must close it. Its start and end then replace it."""
-    if not needs_operator_close(bench, select, relations):
+    if not needs_operator_close(plan, select, relations):
         return None
-    made, lateness_ms = bench.grouped_window(select), _stream_relations(relations)[0].flow.lateness_ms
+    made, lateness_ms = plan.grouped_window(select), _stream_relations(relations)[0].flow.lateness_ms
     if made.call.kind == "SESSION":
         if lateness_ms:
-            way_out = "a closed session cannot reopen; read the rows through a model whose `event_time` does not set it"
-            raise UnsupportedStream("SESSION with `allowed_lateness_ms`", made.call.node, way_out)
-        way_out = f"Spark drops late rows of sessions without showing them; {_DROP}"
-        raise UnsupportedStream("SESSION with `late: dead_letter`", made.call.node, way_out)
-    ends = _call_ends(select, made) if made.select is select else _column_ends(bench, select, made)
+            hint = "a closed session cannot reopen; read the rows through a model whose `event_time` does not set it"
+            raise UnsupportedStream("SESSION with `allowed_lateness_ms`", made.call.node, hint)
+        hint = f"Spark drops late rows of sessions without showing them; {_DROP}"
+        raise UnsupportedStream("SESSION with `late: dead_letter`", made.call.node, hint)
+    ends = _call_ends(select, made) if made.select is select else _column_ends(plan, select, made)
     return ClosingWindow(made.call.kind, *ends, lateness_ms)
 
 
@@ -60,24 +61,20 @@ def _call_ends(select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Ex
     """Return the start, end and time of the window in `GROUP BY TUMBLE(at, …)`: they are calls as well."""
     calls = own_calls(select)
     arguments = made.call.node.expressions
-
-    def end(part: str) -> exp.Expr:
-        return exp.Anonymous(this=f"{made.call.kind}_{part}", expressions=[a.copy() for a in arguments])
-
-    start, stop = end("START"), end("END")
-    for call in calls:
-        if call.part is None:
+    start, stop = (call(f"{made.call.kind}_{part}", *(a.copy() for a in arguments)) for part in ("START", "END"))
+    for own in calls:
+        if own.part is None:
             group = select.args["group"]
-            rest = [e for e in group.expressions if e is not call.node]
+            rest = [e for e in group.expressions if e is not own.node]
             group.set("expressions", [start.copy(), stop.copy(), *rest])
-        elif call.part == "time":
-            call.node.replace(last_moment(stop))
+        elif own.part == "time":
+            own.node.replace(last_moment(stop))
     return start, stop, last_moment(stop)
 
 
-def _column_ends(bench: StageBuilder, select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
+def _column_ends(plan: StageBuilder, select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
     """Return the start, end and time in `GROUP BY window_start, window_end`: they are columns of the input."""
-    found = [f for f in bench.followed.used[id(select)] if f.column.made is made]
+    found = [f for f in plan.windows.used[id(select)] if f.column.made is made]
     start, stop = (next(f.node for f in found if f.column.part == part).copy() for part in ("start", "end"))
     grouped = select.args["group"].expressions
     for column in (f.node for f in found if f.column.part == "time"):
@@ -100,8 +97,8 @@ def _stream_relations(relations: Sequence[QueryRelation]) -> list[QueryRelation]
 def refuse_hidden_late_rows(join: exp.Join, relations: Sequence[QueryRelation]) -> None:
     """Refuse a join by event time in Spark if late rows must be kept."""
     if any(r.flow.keeps_late for r in relations):
-        way_out = f"Spark drops late rows inside its join without showing them; {_DROP}"
-        raise UnsupportedStream("JOIN with `late: dead_letter`", join, way_out)
+        hint = f"Spark drops late rows inside its join without showing them; {_DROP}"
+        raise UnsupportedStream("JOIN with `late: dead_letter`", join, hint)
 
 
 def late_rows_query(select: exp.Select, relations: Sequence[QueryRelation], time: exp.Expr) -> LateRowsQuery | None:
@@ -113,13 +110,11 @@ def late_rows_query(select: exp.Select, relations: Sequence[QueryRelation], time
     if not any(r.flow.keeps_late for r in read):
         return None
     if len(read) > 1 or any(r.flow.static for r in relations) or not read[0].flow.watermarked:
-        way_out = f"late rows cannot be found there; {_DROP}"
-        raise UnsupportedStream("`late: dead_letter` behind a join", time, way_out)
+        raise UnsupportedStream("`late: dead_letter` behind a join", time, f"late rows cannot be found there; {_DROP}")
     if read[0].flow.mixed:
-        raise UnsupportedStream(
-            "`late: dead_letter` over UNION ALL", time, f"read each input in a model of its own, or {_DROP}"
-        )
-    row = exp.alias_(exp.Anonymous(this="struct", expressions=[relation_star(read[0])]), LATE_ROW)
+        hint = f"read each input in a model of its own, or {_DROP}"
+        raise UnsupportedStream("`late: dead_letter` over UNION ALL", time, hint)
+    row = exp.alias_(call("struct", relation_star(read[0])), LATE_ROW)
     found = exp.Select(expressions=[row, exp.alias_(time.copy(), LATE_AT)])
     for name in ("from_", "joins", "laterals", "where"):
         if (part := select.args.get(name)) is not None:

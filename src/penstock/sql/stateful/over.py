@@ -1,7 +1,8 @@
 """Functions with OVER: every row once, with results over the earlier rows of its partition."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -9,7 +10,7 @@ from penstock.keyed.operators import OverCall, OverWindow
 from penstock.sql.analyze.statefulness import over_offset
 from penstock.sql.catalog.function_names import needs_over, written_name
 from penstock.sql.parse.window_calls import milliseconds
-from penstock.sql.stateful.avg import avg_expression
+from penstock.sql.stateful.calls import avg_expression, name_argument
 from penstock.sql.stateful.joins.conditions import event_time_hint, is_processing_time
 from penstock.sql.stateful.joins.lags import note_late_input
 from penstock.sql.stateful.joins.time_bounds import is_event_time, timely_relations
@@ -22,6 +23,10 @@ from penstock.sql.stateful.stateless import stateless_flow
 _UNTIMED: Final = "OVER that is not ordered by time alone"
 _TIMED: Final = "write ORDER BY and the event time, ascending"
 _ENDS: Final = (exp.First, exp.FirstValue, exp.Last, exp.LastValue)
+_FUNCTIONS: Final[Mapping[type[exp.Expr], str]] = {
+    exp.First: "first", exp.FirstValue: "first", exp.Last: "last", exp.LastValue: "last", exp.Max: "max",
+    exp.Min: "min", exp.Sum: "sum",
+}  # fmt: skip
 _FIRST_ROWS: Final = (
     "number rows with ROW_NUMBER in a subquery, and write `rn = 1` or `rn <= N` in the WHERE around it; "
     "or QUALIFY ROW_NUMBER() OVER (…) <= N"
@@ -33,7 +38,7 @@ def over_calls(select: exp.Select) -> list[exp.Window]:
 
 
 def extract_over(
-    bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], windows: list[exp.Window]
+    plan: StageBuilder, select: exp.Select, relations: list[QueryRelation], windows: list[exp.Window]
 ) -> Flow:
     """Extract the functions with OVER from a SELECT, which then reads the operator's output."""
     place = over_offset(windows[0])
@@ -46,35 +51,34 @@ def extract_over(
     partition, order = resolved[0].partition, resolved[0].order
     for window, frame in zip(windows, resolved, strict=True):
         if (frame.partition, frame.order) != (partition, order):
-            raise UnsupportedStream(
-                "OVER with several partitions or orders", over_offset(window), "write a model for each"
-            )
+            name = "OVER with several partitions or orders"
+            raise UnsupportedStream(name, over_offset(window), "write a model for each")
     if order is None:
         raise UnsupportedStream("OVER without ORDER BY", place, "add ORDER BY with the event time")
     time = _order_time(order, relations, windows)
     if isinstance(time, exp.Column) and not any(is_event_time(time, r) for r in timely_relations(select, relations)):
-        way_out = "bound the join in time, or order by PROCTIME()"
-        raise UnsupportedStream("OVER by event time behind a join without a bound in time", place, way_out)
+        hint = "bound the join in time, or order by PROCTIME()"
+        raise UnsupportedStream("OVER by event time behind a join without a bound in time", place, hint)
     if time is not None:
-        note_late_input(bench, time, relations, "OVER")
+        note_late_input(plan, time, relations, "OVER")
     flow = replace(stateless_flow(select, relations), watermarked=False)
     calls = _OverCalls()
     for window, frame in zip(windows, resolved, strict=True):
-        window.replace(calls.taken(window.this, frame))
+        window.replace(calls.replace_call(window.this, frame))
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
     select.set("windows", None)
     moment = [exp.alias_(time.copy(), "_t")] if time is not None else []
     arguments = [exp.alias_(a.copy(), name) for name, a in calls.arguments.items()]
-    inner = pack_rows(bench, select, relations, [*keys, *moment, *arguments], order=time is None)
+    inner = pack_rows(plan, select, relations, [*keys, *moment, *arguments], order=time is None)
     operator = OverWindow(
         partition=tuple(k.alias for k in keys),
         time="_t" if time is not None else None,
         calls=tuple(calls.calls),
-        ttl_ms=bench.ttl_ms,
+        ttl_ms=plan.ttl_ms,
     )
     late = None if time is None else late_rows_query(select, relations, time)
-    view = bench.operator(operator, bench.sql(inner), late=late)
-    bench.note_unbounded_state("OVER", place)
+    view = plan.operator(operator, plan.sql(inner), late=late)
+    plan.note_unbounded_state("OVER", place)
     select.set("where", None)
     read_view(select, view)
     return flow
@@ -101,9 +105,8 @@ def _resolve_frame(window: exp.Window, named: dict[str, exp.Window]) -> _OverFra
     if spec is None:
         return frame
     if (spec.args.get("end") or "CURRENT ROW") != "CURRENT ROW" or spec.args.get("start_side") == "FOLLOWING":
-        raise UnsupportedStream(
-            "a frame that reaches beyond the row", over_offset(window), "end the frame with CURRENT ROW"
-        )
+        name = "a frame that reaches beyond the row"
+        raise UnsupportedStream(name, over_offset(window), "end the frame with CURRENT ROW")
     if spec.args.get("start") == "UNBOUNDED":
         return replace(frame, by_row=spec.args.get("kind") == "ROWS")
     rows, range_ms = _frame_bounds(spec, window)
@@ -119,8 +122,8 @@ def _frame_bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int |
     range_ms = milliseconds(start) if spec.args.get("kind") == "RANGE" and isinstance(start, exp.Expr) else None
     if range_ms is not None and range_ms >= 0:
         return None, range_ms
-    way_out = "write ROWS BETWEEN n PRECEDING or RANGE BETWEEN INTERVAL … PRECEDING"
-    raise UnsupportedStream("this frame of OVER", over_offset(window), way_out)
+    hint = "write ROWS BETWEEN n PRECEDING or RANGE BETWEEN INTERVAL … PRECEDING"
+    raise UnsupportedStream("this frame of OVER", over_offset(window), hint)
 
 
 def _order_time(order: exp.Expr, relations: list[QueryRelation], windows: list[exp.Window]) -> exp.Expr | None:
@@ -155,7 +158,7 @@ class _OverCalls:
     calls: list[OverCall] = field(default_factory=list)
     arguments: dict[str, exp.Expr] = field(default_factory=dict)
 
-    def taken(self, node: exp.Expr, frame: _OverFrame) -> exp.Expr:
+    def replace_call(self, node: exp.Expr, frame: _OverFrame) -> exp.Expr:
         """Return the replacement of a function with OVER after the operator."""
         is_end = isinstance(node.this, _ENDS)
         if isinstance(node, exp.RespectNulls) and is_end:
@@ -172,61 +175,31 @@ class _OverCalls:
             case exp.Count():
                 argument = None if isinstance(node.this, exp.Star | exp.Literal) else node.this
                 return self._call("count", argument, frame)
-            case exp.Sum():
-                return self._call("sum", node.this, frame)
-            case exp.Min():
-                return self._call("min", node.this, frame)
-            case exp.Max():
-                return self._call("max", node.this, frame)
             case exp.Avg():
                 total = self._call("sum", node.this, frame)
                 return avg_expression(node, total, self._call("count", node.this, frame))
-            case exp.First() | exp.FirstValue():
-                return self._call("first", node.this, frame)
-            case exp.Last() | exp.LastValue():
-                return self._call("last", node.this, frame)
             case exp.Lag() | exp.Lead():
                 return self._shift_call(node)
-            case _ if _is_rank(node):
-                raise UnsupportedStream(f"{written_name(node)} with OVER", node, _FIRST_ROWS)
+            case _ if (function := _FUNCTIONS.get(type(node))) is not None:
+                return self._call(function, node.this, frame)
             case _:
-                raise UnsupportedStream(
-                    f"{written_name(node)} with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION"
-                )
+                hint = _FIRST_ROWS if _is_rank(node) else "aggregate in a window: TUMBLE, HOP or SESSION"
+                raise UnsupportedStream(f"{written_name(node)} with OVER", node, hint)
 
     def _shift_call(self, node: exp.Lag | exp.Lead) -> exp.Expr:
         offset, default = node.args.get("offset"), node.args.get("default")
         if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
             raise UnsupportedStream(f"{written_name(node)} with an offset that is no number", node, "write a number")
         function = "lag" if isinstance(node, exp.Lag) else "lead"
-        otherwise = self._argument(default) if default is not None else None
-        call = OverCall(
-            f"_w{len(self.calls)}",
-            function,  # type: ignore[arg-type]
-            self._argument(node.this),
-            offset=int(offset.this) if offset is not None else 1,
-            default=otherwise,
-        )
-        self.calls.append(call)
-        return internal_column(call.name)
+        otherwise = name_argument(self.arguments, default) if default is not None else None
+        argument, steps = name_argument(self.arguments, node.this), 1 if offset is None else int(offset.this)
+        return self._add(function, argument, offset=steps, default=otherwise)
 
     def _call(self, function: str, argument: exp.Expr | None, frame: _OverFrame) -> exp.Expr:
-        column = None if argument is None else self._argument(argument)
-        call = OverCall(
-            f"_w{len(self.calls)}",
-            function,  # type: ignore[arg-type]
-            column,
-            frame.rows,
-            frame.range_ms,
-            by_row=frame.by_row,
-        )
-        self.calls.append(call)
-        return internal_column(call.name)
+        column = None if argument is None else name_argument(self.arguments, argument)
+        return self._add(function, column, rows=frame.rows, range_ms=frame.range_ms, by_row=frame.by_row)
 
-    def _argument(self, argument: exp.Expr) -> str:
-        for name, known in self.arguments.items():
-            if known == argument:
-                return name
-        name = f"_a{len(self.arguments)}"
-        self.arguments[name] = argument.copy()
-        return name
+    def _add(self, function: str, argument: str | None, **frame: Any) -> exp.Expr:
+        added = OverCall(f"_w{len(self.calls)}", function, argument, **frame)  # type: ignore[arg-type]
+        self.calls.append(added)
+        return internal_column(added.name)

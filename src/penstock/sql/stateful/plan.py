@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -76,58 +77,57 @@ def plan_stages(
     `inputs` are the tables that are read from outside. A `nested` query is read by another one in the same stream.
     """
     normalize_top_n(tree)
-    bench = StageBuilder(view, tables, inputs, ttl_ms, index_windows(tree))
+    plan = StageBuilder(view, tables, inputs, ttl_ms, index_windows(tree))
     try:
-        flow = _plan_query(bench, tree, nested=nested)
+        flow = _plan_query(plan, tree, nested=nested)
     except UnsupportedStream as refusal:
         return StagePlan(tree, Flow(), problem=refusal.problem)
     tree, flow = _drop_hidden_columns(tree, flow)
-    ordered, unbounded = frozenset(bench.ordered), tuple(bench.unbounded)
-    notes, stages = tuple(bench.notes), tuple(bench.stages)
-    return StagePlan(tree, flow, stages, ordered, unbounded, by_time=bench.by_time, notes=notes, lag=bench.lag)
+    ordered, unbounded = frozenset(plan.ordered), tuple(plan.unbounded)
+    notes, stages = tuple(plan.notes), tuple(plan.stages)
+    return StagePlan(tree, flow, stages, ordered, unbounded, by_time=plan.by_time, notes=notes, lag=plan.lag)
 
 
 def _drop_hidden_columns(tree: exp.Query, flow: Flow) -> tuple[exp.Query, Flow]:
-    """Remove the columns that only carried a key from the outputs."""
+    """Remove the outputs that are only hidden columns of a key."""
     if flow.kind != "changes" or not flow.hidden:
         return tree, flow
     star = exp.Star(except_=[exp.to_identifier(name, quoted=True) for name in sorted(flow.hidden)])
-    inner = exp.Subquery(this=tree, alias=exp.TableAlias(this=exp.to_identifier("_all")))
+    inner = tree.subquery("_all", copy=False)
     return exp.Select(expressions=[star]).from_(inner, copy=False), replace(flow, key=(), hidden=frozenset())
 
 
-def _plan_query(bench: StageBuilder, query: exp.Expr, *, nested: bool = True) -> Flow:
+def _plan_query(plan: StageBuilder, query: exp.Expr, *, nested: bool = True) -> Flow:
     with_ = query.args.get("with_")
-    outer = dict(bench.local)
+    outer = dict(plan.local)
     for cte in with_.expressions if with_ is not None else ():
-        flow = _plan_query(bench, cte.this)
-        bench.local[cte.alias.casefold()] = QueryRelation(cte.alias, cte.this, flow)
+        flow = _plan_query(plan, cte.this)
+        plan.local[cte.alias.casefold()] = QueryRelation(cte.alias, cte.this, flow)
     match query:
         case exp.Select():
-            flow = _plan_select(bench, query, nested=nested)
+            flow = _plan_select(plan, query, nested=nested)
         case exp.SetOperation():
-            flow = _plan_union(bench, query)
+            flow = _plan_union(plan, query)
         case exp.Subquery():
-            flow = _plan_query(bench, query.this, nested=nested)
+            flow = _plan_query(plan, query.this, nested=nested)
         case _:
             flow = Flow()
-    if with_ is not None and bench.stages:
+    if with_ is not None and plan.stages:
         query.set("with_", None)
-        inline_ctes(query, bench.local)
-    bench.local = outer
+        inline_ctes(query, plan.local)
+    plan.local = outer
     return flow
 
 
-def _plan_union(bench: StageBuilder, union: exp.SetOperation) -> Flow:
-    sides = [_plan_query(bench, side) for side in (union.left, union.right)]
+def _plan_union(plan: StageBuilder, union: exp.SetOperation) -> Flow:
+    sides = [_plan_query(plan, side) for side in (union.left, union.right)]
     if any(side.kind != "rows" for side in sides):
-        way_out = "unite the rows before they are grouped or joined"
-        raise UnsupportedStream("UNION of changes", offset_of(union.right), way_out)
+        hint = "unite the rows before they are grouped or joined"
+        raise UnsupportedStream("UNION of changes", offset_of(union.right), hint)
     if isinstance(union, exp.Intersect):
         raise UnsupportedStream("INTERSECT", offset_of(union.right), "use an inner join")
     if isinstance(union, exp.Union) and union.args.get("distinct"):
-        way_out = "write SELECT DISTINCT … FROM (… UNION ALL …)"
-        raise UnsupportedStream("UNION", offset_of(union.right), way_out)
+        raise UnsupportedStream("UNION", offset_of(union.right), "write SELECT DISTINCT … FROM (… UNION ALL …)")
     one, other = sides
     return Flow(
         columns=one.columns,
@@ -140,76 +140,72 @@ def _plan_union(bench: StageBuilder, union: exp.SetOperation) -> Flow:
     )
 
 
-def _plan_select(bench: StageBuilder, select: exp.Select, *, nested: bool) -> Flow:
+def _plan_select(plan: StageBuilder, select: exp.Select, *, nested: bool) -> Flow:
     if select.args.get("from_") is None:
         return Flow()
-    found = find_top_n(select)
-    if found is not None and any(not is_unnest_join(join) for join in select.args.get("joins") or ()):
+    if (found := find_top_n(select)) is not None:
+        if all(map(is_unnest_join, select.args.get("joins") or ())):
+            return _plan_top_n(plan, select, found)
         isolate_top_n(select, found)
-        found = None
-    if found is not None:
-        return _plan_top_n(bench, select, found)
-    return _plan_select_body(
-        bench, select, collect_relations(bench, select, lambda query: _plan_query(bench, query)), nested=nested
-    )
+    return _plan_select_body(plan, select, collect_relations(plan, select, partial(_plan_query, plan)), nested=nested)
 
 
-def _plan_top_n(bench: StageBuilder, select: exp.Select, found: TopNQuery) -> Flow:
+def _plan_top_n(plan: StageBuilder, select: exp.Select, found: TopNQuery) -> Flow:
     inner = found.inner
-    relations = inline_relations(bench, collect_relations(bench, inner, lambda query: _plan_query(bench, query)))
+    relations = inline_relations(plan, collect_relations(plan, inner, partial(_plan_query, plan)))
     qualify_columns(inner, relations)
     relations = move_join_conditions(inner, relations) or relations
-    bench.lag += join_lag(inner, relations)
-    flow, relations = plan_joins(bench, inner, sign_unfolded(bench, inner, relations))
+    plan.lag += join_lag(inner, relations)
+    flow, relations = plan_joins(plan, inner, sign_unfolded(plan, inner, relations))
     if flow.kind == "changes":
-        relations = [read_signed_rows(inner, relations[0], signed_view(bench, relations[0]))]
-    relation = extract_top_n(bench, select, found, relations, signed=flow.kind != "rows")
+        relations = [read_signed_rows(inner, relations[0], signed_view(plan, relations[0]))]
+    relation = extract_top_n(plan, select, found, relations, signed=flow.kind != "rows")
     unfolded = [QueryRelation(join.this.alias_or_name, join.this, Flow()) for join in select.args.get("joins") or ()]
     qualify_columns(select, [relation, *unfolded])
-    flow, relations = plan_joins(bench, select, sign_unfolded(bench, select, [relation, *unfolded]))
-    return _plan_outputs(bench, select, relations, flow)
+    flow, relations = plan_joins(plan, select, sign_unfolded(plan, select, [relation, *unfolded]))
+    return _plan_outputs(plan, select, relations, flow)
 
 
-def _plan_select_body(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], *, nested: bool) -> Flow:
+def _plan_select_body(plan: StageBuilder, select: exp.Select, relations: list[QueryRelation], *, nested: bool) -> Flow:
     watched = all(r.flow.watermarked for r in relations)
-    _note_late_windows(bench, select, relations)
-    native = bench.has_window(select) and watched and not needs_operator_close(bench, select, relations)
+    _note_late_windows(plan, select, relations)
+    native = plan.has_window(select) and watched and not needs_operator_close(plan, select, relations)
     special = any(r.flow.kind != "rows" for r in relations)
-    carved = special or bool(over_calls(select)) or (_is_grouped(select) and not native) or _is_total(select)
+    needs_operator = special or bool(over_calls(select)) or (_is_grouped(select) and not native) or _is_total(select)
     if native and select.args.get("distinct"):
         raise UnsupportedStream("SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery")
-    if not carved and all(is_unnest_join(join) for join in select.args.get("joins") or ()):
+    if not needs_operator and all(map(is_unnest_join, select.args.get("joins") or ())):
         guard_comparisons(select, relations)
         return stateless_flow(select, relations)
     before = select.copy()
     qualify_columns(select, relations, strict=False)
     ordered = move_join_conditions(select, relations)
     relations = relations if ordered is None else ordered
-    bench.lag += join_lag(select, relations)
-    note_late_joins(bench, select, relations)
-    if not carved and not operator_joins(bench, select, relations):
+    plan.lag += join_lag(select, relations)
+    note_late_joins(plan, select, relations)
+    if not needs_operator and not operator_joins(plan, select, relations):
         flow = stateless_flow(select, relations)
         written = rewrite_joins(select, relations)
         if ordered is None:
             _restore_select(select, before, keep_joins=written)
         guard_comparisons(select, relations)
         return flow
-    relations = inline_relations(bench, relations)
-    changing = len(relations) == 1 and _is_changing_input(bench, relations[0])
+    relations = inline_relations(plan, relations)
+    changing = len(relations) == 1 and _is_changing_input(plan, relations[0])
     forwards = changing and not nested and bool(relations[0].flow.key) and _is_stateless(select)
     if forwards:
-        relations = [read_ordered_changes(bench, select, relations[0])]
+        relations = [read_ordered_changes(plan, select, relations[0])]
     qualify_columns(select, relations)
     if changing and (nested or (not relations[0].flow.key and _is_stateless(select))):
-        relations = [read_signed_rows(select, relations[0], signed_view(bench, relations[0]))]
-    flow, relations = plan_joins(bench, select, sign_unfolded(bench, select, relations))
-    found = _plan_outputs(bench, select, relations, flow)
+        relations = [read_signed_rows(select, relations[0], signed_view(plan, relations[0]))]
+    flow, relations = plan_joins(plan, select, sign_unfolded(plan, select, relations))
+    found = _plan_outputs(plan, select, relations, flow)
     return add_change_order(select, found) if forwards else found
 
 
-def _note_late_windows(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> None:
+def _note_late_windows(plan: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> None:
     """Note a window over the time of rows that a join emits at any time: many of them are late for the window."""
-    made = bench.followed.made.get(id(select))
+    made = plan.windows.made.get(id(select))
     time = None if made is None else made.call.time
     if not isinstance(time, exp.Column):
         return
@@ -218,8 +214,8 @@ def _note_late_windows(bench: StageBuilder, select: exp.Select, relations: list[
         output.set(name, select.args.get(name))
     if "_time" in stateless_flow(output, relations).stale:
         text = describe_late_rows(time.name, "the window")
-        way_out = late_input_hint(time, relations, bench.inputs) or BETWEEN
-        bench.notes.append(Problem(LATE_CODE, text, offset_of(time), way_out, time.name))
+        hint = late_input_hint(time, relations, plan.inputs) or BETWEEN
+        plan.notes.append(Problem(LATE_CODE, text, offset_of(time), hint, time.name))
 
 
 def _is_stateless(select: exp.Select) -> bool:
@@ -242,35 +238,32 @@ def _is_total(select: exp.Select) -> bool:
     return not _is_grouped(select) and any(is_group_aggregate(node) for node in own_nodes(select))
 
 
-def _is_changing_input(bench: StageBuilder, relation: QueryRelation) -> bool:
+def _is_changing_input(plan: StageBuilder, relation: QueryRelation) -> bool:
     """Whether one batch can have several changes of a key. Their order is known only where the input is read."""
     node = relation.node
-    return relation.flow.kind == "changes" and isinstance(node, exp.Table) and node.name in bench.inputs
+    return relation.flow.kind == "changes" and isinstance(node, exp.Table) and node.name in plan.inputs
 
 
-def _plan_outputs(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], flow: Flow) -> Flow:
+def _plan_outputs(plan: StageBuilder, select: exp.Select, relations: list[QueryRelation], flow: Flow) -> Flow:
     """Plan the rest of a SELECT over joined rows: OVER, GROUP BY, DISTINCT, or only outputs."""
-    if bench.has_window(select):
+    if plan.has_window(select):
         if flow.kind != "rows":
             raise UnsupportedStream("a window over changes", select, "use windows over append-only rows")
         if not flow.watermarked:
-            raise UnsupportedStream(
-                "a window behind another operator", select, "compute it in another model, which reads this one"
-            )
-        window = closing_window(bench, select, relations)
-        return (
-            stateless_flow(select, relations)
-            if window is None
-            else extract_group(bench, select, relations, window=window)
-        )
+            hint = "compute it in another model, which reads this one"
+            raise UnsupportedStream("a window behind another operator", select, hint)
+        window = closing_window(plan, select, relations)
+        if window is None:
+            return stateless_flow(select, relations)
+        return extract_group(plan, select, relations, window=window)
     if windows := over_calls(select):
         if flow.kind != "rows":
             raise UnsupportedStream("OVER of changes", over_offset(windows[0]), "use it over append-only rows")
-        return extract_over(bench, select, relations, windows)
+        return extract_over(plan, select, relations, windows)
     if not _is_grouped(select) and not _is_total(select):
         return forward_changes(select, relations, flow)
-    carved = extract_group if _is_grouped(select) else extract_total
+    extract = extract_group if _is_grouped(select) else extract_total
     if flow.kind == "changes":
-        view = signed_view(bench, relations[0])
-        return carved(bench, select, [read_signed_rows(select, relations[0], view), *relations[1:]], signed=True)
-    return carved(bench, select, relations, signed=flow.kind == "signed")
+        view = signed_view(plan, relations[0])
+        return extract(plan, select, [read_signed_rows(select, relations[0], view), *relations[1:]], signed=True)
+    return extract(plan, select, relations, signed=flow.kind == "signed")

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from penstock.sql.parse.replacement import replace_node
 from penstock.sql.stateful.select import own_columns, relation_star
-from penstock.sql.stateful.stages import QueryRelation, UnsupportedStream
+from penstock.sql.stateful.stages import QueryRelation, UnsupportedStream, unowned_column
 
 _OURS: Final = "ours"
 
@@ -65,9 +65,7 @@ def _find_owner(
     if len(owners) == 1:
         return owners[0]
     if strict:
-        raise UnsupportedStream(
-            f"the column `{column.name}` without its input", column, "write the input's name before it"
-        )
+        raise unowned_column(column)
     return None
 
 

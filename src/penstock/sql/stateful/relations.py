@@ -10,20 +10,20 @@ from penstock.sql.stateful.stages import Flow, QueryRelation, StageBuilder, Unsu
 
 
 def collect_relations(
-    bench: StageBuilder, select: exp.Select, carve: Callable[[exp.Expr], Flow]
+    plan: StageBuilder, select: exp.Select, plan_query: Callable[[exp.Expr], Flow]
 ) -> list[QueryRelation]:
-    """Collect the relations of a SELECT in the order of the text. Subqueries are planned with `carve`."""
+    """Collect the relations of a SELECT in the order of the text. Subqueries are planned with `plan_query`."""
     nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
     found: list[QueryRelation] = []
     for node in nodes:
         match node:
             case exp.Subquery():
-                flow = carve(node.this)
+                flow = plan_query(node.this)
                 found.append(QueryRelation(node.alias or f"_t{len(found)}", node, flow))
-            case exp.Table() if (cte := _find_cte(node, bench.local)) is not None:
+            case exp.Table() if (cte := _find_cte(node, plan.local)) is not None:
                 found.append(replace(cte, alias=node.alias_or_name, node=node))
             case exp.Table():
-                flow = bench.tables.get(node.name, Flow())
+                flow = plan.tables.get(node.name, Flow())
                 if flow.static:
                     node.set("version", None)  # only the current version exists
                 found.append(QueryRelation(node.alias_or_name, node, flow))
@@ -34,7 +34,7 @@ def collect_relations(
     return found
 
 
-def inline_relations(bench: StageBuilder, relations: list[QueryRelation]) -> list[QueryRelation]:
+def inline_relations(plan: StageBuilder, relations: list[QueryRelation]) -> list[QueryRelation]:
     """Inline the CTEs of relations where they are read, and give every subquery the alias of its columns."""
     found = []
     for relation in relations:
@@ -42,9 +42,9 @@ def inline_relations(bench: StageBuilder, relations: list[QueryRelation]) -> lis
         if isinstance(node, exp.Subquery):
             if not node.alias:
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(relation.alias)))
-            inline_ctes(node, bench.local)
-        elif isinstance(node, exp.Table) and (cte := _find_cte(node, bench.local)) is not None:
-            node = _inline_cte(cte, node, bench.local)
+            inline_ctes(node, plan.local)
+        elif isinstance(node, exp.Table) and (cte := _find_cte(node, plan.local)) is not None:
+            node = _inline_cte(cte, node, plan.local)
             relation.node.replace(node)
         found.append(replace(relation, node=node))
     return found

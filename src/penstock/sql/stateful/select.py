@@ -10,6 +10,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.row_columns import CLOCK, NOW, OP, ORDER, SIGN
+from penstock.sql.rewrite.templates import call
 from penstock.sql.stateful.stages import ORDERED, QueryRelation, StageBuilder
 
 _OWN: Final = ("expressions", "where", "group", "having", "qualify", "windows", "order")
@@ -43,7 +44,7 @@ def own_columns(select: exp.Select) -> list[exp.Column]:
 
 
 def pack_rows(
-    bench: StageBuilder,
+    plan: StageBuilder,
     select: exp.Select,
     relations: Sequence[QueryRelation],
     extra: Iterable[exp.Expr],
@@ -61,7 +62,7 @@ def pack_rows(
         if (part := select.args.get(name)) is not None:
             inner.set(name, [p.copy() for p in part] if isinstance(part, list) else part.copy())
     if order:
-        _add_order(bench, inner, relations)
+        _add_order(plan, inner, relations)
     return inner
 
 
@@ -76,7 +77,7 @@ def _row_struct(select: exp.Select, relation: QueryRelation) -> exp.Expr | None:
         fields = [exp.alias_(c.copy(), c.name, quoted=True) for _, c in sorted(names.items())]
     if not fields:
         return None
-    return exp.alias_(exp.Anonymous(this="struct", expressions=fields), relation.alias, quoted=True)
+    return exp.alias_(call("struct", *fields), relation.alias, quoted=True)
 
 
 def relation_star(relation: QueryRelation) -> exp.Column:
@@ -96,23 +97,20 @@ def blank_order() -> list[exp.Expr]:
 
 def clock_column() -> exp.Expr:
     """Return the column with the start of the batch."""
-    now = exp.Anonymous(this=CLOCK)
-    return exp.alias_(exp.Anonymous(this="unix_millis", expressions=[now]), NOW)
+    return exp.alias_(call("unix_millis", call(CLOCK)), NOW)
 
 
-def _add_order(bench: StageBuilder, inner: exp.Select, relations: Sequence[QueryRelation]) -> None:
+def _add_order(plan: StageBuilder, inner: exp.Select, relations: Sequence[QueryRelation]) -> None:
     """Add the order columns. Rows straight from an input have an order; other rows get constants."""
     node = relations[0].node if len(relations) == 1 else None
-    columns: list[exp.Expr]
-    if isinstance(node, exp.Table) and node.name in bench.inputs:
-        bench.ordered.add(node.name)
+    columns = blank_order()
+    if isinstance(node, exp.Table) and node.name in plan.inputs:
+        plan.ordered.add(node.name)
         table = exp.Table(this=exp.to_identifier(node.name + ORDERED, quoted=True))
         row = exp.alias_(exp.column("row"), relations[0].alias, quoted=True)
         source = exp.Select(expressions=[row, *(exp.column(name) for name in ORDER)]).from_(table, copy=False)
-        inner.set("from_", exp.From(this=exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier("_r")))))
+        inner.set("from_", exp.From(this=source.subquery("_r", copy=False)))
         columns = [exp.column(name) for name in ORDER]
-    else:
-        columns = blank_order()
     inner.set("expressions", [*inner.expressions, *columns])
 
 
@@ -128,6 +126,11 @@ def read_view(select: exp.Select, view: str, alias: str | None = None, *, joins:
 
 def combine_conditions(conditions: Sequence[exp.Expr]) -> exp.Where | None:
     return exp.Where(this=exp.and_(*(c.copy() for c in conditions))) if conditions else None
+
+
+def where_condition(select: exp.Select) -> exp.Expr | None:
+    where = select.args.get("where")
+    return None if where is None else where.this
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:

@@ -111,10 +111,16 @@ class QueryRelation:
 class UnsupportedStream(Exception):
     """A query that cannot be split into stages. The problem is shown to the user."""
 
-    def __init__(self, name: str, node: exp.Expr | int, way_out: str) -> None:
+    def __init__(self, name: str, node: exp.Expr | int, hint: str) -> None:
         super().__init__(name)
         offset = node if isinstance(node, int) else offset_of(node)
-        self.problem = Problem("sql-unsupported", f"{name} cannot run as a stream here", offset, way_out, subject=name)
+        self.problem = Problem("sql-unsupported", f"{name} cannot run as a stream here", offset, hint, subject=name)
+
+
+def unowned_column(column: exp.Column) -> UnsupportedStream:
+    """Return the error for a column whose relation cannot be determined."""
+    name = f"the column `{column.name}` without its input"
+    return UnsupportedStream(name, column, "write the input's name before it")
 
 
 RANK: Final = "_rank"
@@ -132,7 +138,7 @@ class StageBuilder:
     inputs: Collection[str] = ()
     """The tables that are read from outside, whose rows have an order."""
     ttl_ms: int | None = None
-    followed: WindowIndex = field(default_factory=WindowIndex)
+    windows: WindowIndex = field(default_factory=WindowIndex)
     """The windows of the query. Spark closes most of them itself."""
     stages: list[QueryStage] = field(default_factory=list)
     ordered: set[str] = field(default_factory=set)
@@ -156,13 +162,13 @@ class StageBuilder:
         return view
 
     def has_window(self, select: exp.Select) -> bool:
-        windowed = id(select) in self.followed.made or id(select) in self.followed.groups
+        windowed = id(select) in self.windows.made or id(select) in self.windows.groups
         return select.args.get("group") is not None and windowed
 
     def grouped_window(self, select: exp.Select) -> SelectWindow:
-        return self.followed.made.get(id(select)) or self.followed.groups[id(select)]
+        return self.windows.made.get(id(select)) or self.windows.groups[id(select)]
 
-    def note_unbounded_state(self, name: str, offset: int, way_out: str = "use a window") -> None:
+    def note_unbounded_state(self, name: str, offset: int, hint: str = "use a window") -> None:
         """Note state that grows with the keys, with an alternative to a TTL. With a TTL nothing is noted."""
-        if self.ttl_ms is None and (name, offset, way_out) not in self.unbounded:
-            self.unbounded.append((name, offset, way_out))
+        if self.ttl_ms is None and (name, offset, hint) not in self.unbounded:
+            self.unbounded.append((name, offset, hint))

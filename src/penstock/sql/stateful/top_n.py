@@ -7,11 +7,12 @@ from sqlglot import exp
 from penstock.keyed.operators import Ranking, Sort
 from penstock.row_columns import NOW, ORDER, SIGN
 from penstock.sql.analyze.statefulness import over_offset
-from penstock.sql.stateful.changelog import sign_changes as as_signed
+from penstock.sql.rewrite.templates import call
+from penstock.sql.stateful.changelog import sign_changes
 from penstock.sql.stateful.joins.conditions import is_processing_time
 from penstock.sql.stateful.joins.time_bounds import is_event_time
 from penstock.sql.stateful.qualify import internal_column
-from penstock.sql.stateful.select import combine_conditions, conjuncts, own_nodes, pack_rows
+from penstock.sql.stateful.select import combine_conditions, conjuncts, own_nodes, pack_rows, read_view
 from penstock.sql.stateful.stages import RANK, Flow, QueryRelation, StageBuilder, UnsupportedStream
 from penstock.sql.stateful.stateless import stateless_flow
 
@@ -76,39 +77,38 @@ def _parse_limit(condition: exp.Expr, name: str) -> int | None:
 
 
 def extract_top_n(
-    bench: StageBuilder, select: exp.Select, found: TopNQuery, relations: list[QueryRelation], *, signed: bool
+    plan: StageBuilder, select: exp.Select, found: TopNQuery, relations: list[QueryRelation], *, signed: bool
 ) -> QueryRelation:
     """Extract the numbering: the SELECT then reads the first rows, under the alias of the subquery."""
     alias = select.args["from_"].this.alias or "_t0"
     partition, ordered = _partition_order(found)
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
     kept = [e for e in found.inner.expressions if e.unalias() is not found.window]
-    payload = exp.alias_(exp.Anonymous(this="struct", expressions=[_name_output(e) for e in kept]), alias, quoted=True)
-    inner, order = _sorted_rows(bench, found, relations, ordered, [payload, *keys], signed=signed)
+    payload = exp.alias_(call("struct", *map(_name_output, kept)), alias, quoted=True)
+    inner, order = _sorted_rows(plan, found, relations, ordered, [payload, *keys], signed=signed)
     operator = Ranking(
         partition=tuple(k.alias for k in keys),
         order=order,
         limit=found.limit,
         rank=RANK if _needs_rank(select, found) else None,
         signed=signed,
-        ttl_ms=bench.ttl_ms,
+        ttl_ms=plan.ttl_ms,
         last_first=found.limit == 1 and _is_latest(ordered, relations),
     )
-    view = bench.operator(operator, bench.sql(inner))
-    bench.note_unbounded_state("ROW_NUMBER", over_offset(found.window))
+    view = plan.operator(operator, plan.sql(inner))
+    plan.note_unbounded_state("ROW_NUMBER", over_offset(found.window))
     if _is_row_set(operator):
-        view = bench.sql(as_signed(exp.Table(this=exp.to_identifier(view, quoted=True))))
+        view = plan.sql(sign_changes(exp.Table(this=exp.to_identifier(view, quoted=True))))
     _read_top_n(select, found, view)
     known = stateless_flow(exp.Select(expressions=[e.copy() for e in kept]), relations)
-    shown = {
-        k.alias: name for e, k in zip(partition, keys, strict=True) if (name := _partition_output(e, kept, relations))
-    }
+    named = ((key.alias, _partition_output(e, kept, relations)) for e, key in zip(partition, keys, strict=True))
+    shown = {key: name for key, name in named if name}
     flow = _top_n_flow(operator, Flow(columns=known.columns, clocks=known.clocks, watermarked=False))
     return QueryRelation(alias, select.args["from_"].this, flow, packed=True, shown=shown if flow.key else {})
 
 
 def _sorted_rows(
-    bench: StageBuilder,
+    plan: StageBuilder,
     found: TopNQuery,
     relations: list[QueryRelation],
     ordered: exp.Order,
@@ -121,9 +121,10 @@ def _sorted_rows(
     by_arrival = is_processing_time(first.this, relations)
     sorts = [] if by_arrival else [_sort_column(o, place) for place, o in enumerate(ordered.expressions)]
     sign = [exp.column(SIGN)] if signed else []
-    inner = pack_rows(bench, found.inner, relations, [*extra, *(e for e, _ in sorts), *sign], rows=False, order=True)
+    inner = pack_rows(plan, found.inner, relations, [*extra, *(e for e, _ in sorts), *sign], rows=False, order=True)
     if by_arrival and first.args.get("desc"):
-        arrival = [e.unalias().copy() for e in _arrival_columns(inner)]
+        outputs = {e.alias_or_name: e.unalias() for e in inner.expressions}
+        arrival = [outputs[name].copy() for name in (NOW, *ORDER)]  # the batch, then the position in it
         sorts = [(exp.alias_(e, f"_o{i}"), Sort(f"_o{i}", True)) for i, e in enumerate(arrival)]
         inner.set("expressions", [*inner.expressions, *(e for e, _ in sorts)])
     return inner, tuple(sort for _, sort in sorts)
@@ -161,9 +162,8 @@ def _partition_order(found: TopNQuery) -> tuple[list[exp.Expr], exp.Order]:
     window = found.window
     others = [n for n in own_nodes(found.inner) if isinstance(n, exp.Window) and n is not window]
     if others:
-        raise UnsupportedStream(
-            "OVER beside ROW_NUMBER", over_offset(others[0]), "number the rows in a subquery of its own"
-        )
+        hint = "number the rows in a subquery of its own"
+        raise UnsupportedStream("OVER beside ROW_NUMBER", over_offset(others[0]), hint)
     if found.inner.args.get("group") is not None or found.inner.args.get("distinct"):
         raise UnsupportedStream("ROW_NUMBER over GROUP BY", over_offset(window), "group in a subquery")
     if found.limit < 1:
@@ -186,19 +186,16 @@ def _read_top_n(select: exp.Select, found: TopNQuery, view: str) -> None:
             if node.parent is select and node.arg_key == "expressions":
                 renamed = exp.alias_(renamed, node.name, quoted=True)
             node.replace(renamed)
+    rank_names = [e.alias for e in found.inner.expressions if e.unalias() is found.window]
     outputs: list[exp.Expr] = []
     for e in select.expressions:
         if _is_star_without(e, found.name):
             outputs.append(exp.Star())
         else:
-            number = [exp.alias_(internal_column(RANK), _rank_name(found), quoted=True)] if e.is_star else []
+            number = [exp.alias_(internal_column(RANK), name, quoted=True) for name in rank_names if e.is_star]
             outputs += [e, *number]
     select.set("expressions", outputs)
-    select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(view, quoted=True))))
-
-
-def _rank_name(found: TopNQuery) -> str:
-    return next(str(e.alias) for e in found.inner.expressions if e.unalias() is found.window)
+    read_view(select, view, joins=True)
 
 
 def _is_star_without(e: exp.Expr, name: str) -> bool:
@@ -210,9 +207,8 @@ def _needs_rank(select: exp.Select, found: TopNQuery) -> bool:
     limits, _ = found.split(select.args["where"].this)
     spent = {id(node) for limit in limits for node in limit.walk()}
     columns = [n for n in own_nodes(select) if isinstance(n, exp.Column) and n.name.casefold() == found.name]
-    return any(id(c) not in spent for c in columns) or any(
-        e.is_star and not _is_star_without(e, found.name) for e in select.expressions
-    )
+    starred = any(e.is_star and not _is_star_without(e, found.name) for e in select.expressions)
+    return starred or any(id(c) not in spent for c in columns)
 
 
 def _name_output(projection: exp.Expr) -> exp.Expr:
@@ -234,16 +230,6 @@ def _partition_output(partition: exp.Expr, kept: list[exp.Expr], relations: list
 
 def _sort_column(ordered: exp.Ordered, place: int) -> tuple[exp.Expr, Sort]:
     """Return a column to sort by, and its sort order."""
-    name = f"_o{place}"
-    return exp.alias_(ordered.this.copy(), name), Sort(name, bool(ordered.args.get("desc")), _nulls_last(ordered))
-
-
-def _arrival_columns(packed_rows: exp.Select) -> list[exp.Expr]:
-    """Return the output columns that order rows by arrival: the batch, then the position in it."""
-    named = {e.alias_or_name: e for e in packed_rows.expressions}
-    return [named[name] for name in (NOW, *ORDER)]
-
-
-def _nulls_last(ordered: exp.Ordered) -> bool | None:
-    first = ordered.args.get("nulls_first")
-    return None if first is None else not first
+    name, nulls_first = f"_o{place}", ordered.args.get("nulls_first")
+    nulls_last = None if nulls_first is None else not nulls_first
+    return exp.alias_(ordered.this.copy(), name), Sort(name, bool(ordered.args.get("desc")), nulls_last)

@@ -1,10 +1,13 @@
-"""Normalize other forms of the first rows of a partition to a subquery with a condition."""
+"""Forms of the first rows of a partition: others become a subquery with a condition, and one is read as versions."""
+
+from collections.abc import Collection, Mapping
 
 from sqlglot import exp
 
+from penstock.sql.parse.query import Query
 from penstock.sql.stateful.relations import inline_chosen_ctes
 from penstock.sql.stateful.select import combine_conditions
-from penstock.sql.stateful.top_n import TopNQuery
+from penstock.sql.stateful.top_n import TopNQuery, find_top_n
 
 
 def normalize_top_n(tree: exp.Expr) -> None:
@@ -40,7 +43,7 @@ def _rewrite_qualify(select: exp.Select) -> None:
         outputs = [exp.column(e.alias_or_name, quoted=True) for e in inner.expressions]
     inner.set("expressions", [*inner.expressions, *added])
     select.set("expressions", outputs)
-    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_t0")))))
+    select.set("from_", exp.From(this=inner.subquery("_t0", copy=False)))
     select.set("where", holder)
 
 
@@ -59,3 +62,34 @@ def _has_row_number(query: exp.Expr) -> bool:
     """Whether a CTE numbers its rows. It must be inlined where it is read, to find the limit on the number."""
     outputs = [e.unalias() for e in query.expressions] if isinstance(query, exp.Select) else []
     return any(isinstance(e, exp.Window) and isinstance(e.this, exp.RowNumber) for e in outputs)
+
+
+# Versions
+
+
+def versioned_tables(query: Query) -> frozenset[str]:
+    """Return the tables that a query only reads as of a time."""
+    tables = list(query.tree.find_all(exp.Table))
+    plain = {table.name for table in tables if table.args.get("version") is None}
+    return frozenset(table.name for table in tables) - plain
+
+
+def read_all_versions(tree: exp.Query, times: Mapping[str, Collection[str]]) -> None:
+    """Make a view of the latest row of each key by event time emit every row: the join selects the valid one.
+
+    Numbering the rows first would leave only the last version of each batch. `times` has the event time columns of each
+    table.
+    """
+    found = find_top_n(tree) if isinstance(tree, exp.Select) else None
+    if found is None or found.limit != 1 or tree.args.get("joins") or found.split(tree.args["where"].this)[1]:
+        return
+    inner = found.inner
+    memory = any(inner.args.get(name) for name in ("group", "distinct", "joins"))
+    order = found.window.args.get("order")
+    by = order.expressions if order is not None else []
+    table = inner.args["from_"].this
+    if memory or len(by) != 1 or not isinstance(table, exp.Table) or not by[0].args.get("desc"):
+        return
+    if not isinstance(by[0].this, exp.Column) or by[0].this.name.casefold() not in times.get(table.name, ()):
+        return
+    found.window.replace(exp.cast(exp.Literal.number(1), "BIGINT"))

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from penstock.sql.types.columns import spark_type
+from penstock.sql.types.long_decimals import SPARK_DIGITS
 
 _NAMES: Final = {
     "int8": "TINYINT", "int16": "SMALLINT", "int32": "INT", "int64": "BIGINT",
@@ -15,7 +16,6 @@ _NAMES: Final = {
     "u256": "UINT256", "i256": "INT256", "uint256": "UINT256", "int256": "INT256",
 }  # fmt: skip
 _DECIMAL: Final = re.compile(r"decimal(128|256)?(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
-_SPARK_DIGITS: Final = 38
 _MOST_DIGITS: Final = 76
 
 TYPE_NAMES: Final = (*_NAMES, "decimal128(p,s)", "decimal256(p)")
@@ -31,7 +31,7 @@ def column_type(name: str) -> str | None:
     precision, scale, most = size
     if not 1 <= precision <= most or scale > precision:
         return None
-    if precision <= _SPARK_DIGITS:
+    if precision <= SPARK_DIGITS:
         return f"DECIMAL({precision}, {scale})"
     return None if scale else "INT256"
 
@@ -42,7 +42,7 @@ def is_long_fraction(name: str) -> bool:
     In JSON such a number would be read as a float, so it has no type.
     """
     size = _decimal_size(name.strip().lower())
-    return size is not None and _SPARK_DIGITS < size[0] <= size[2] and 0 < size[1] <= size[0]
+    return size is not None and SPARK_DIGITS < size[0] <= size[2] and 0 < size[1] <= size[0]
 
 
 def _decimal_size(word: str) -> tuple[int, int, int] | None:
@@ -50,7 +50,7 @@ def _decimal_size(word: str) -> tuple[int, int, int] | None:
     found = _DECIMAL.fullmatch(word)
     if found is None:
         return None
-    most = _SPARK_DIGITS if found[1] == "128" else _MOST_DIGITS
+    most = SPARK_DIGITS if found[1] == "128" else _MOST_DIGITS
     return (38, 9, most) if found[2] is None else (int(found[2]), int(found[3] or 0), most)
 
 

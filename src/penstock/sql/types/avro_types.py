@@ -7,24 +7,21 @@ from typing import Any, Final
 from sqlglot import exp
 
 from penstock.sql.types.columns import Column, data_type
+from penstock.sql.types.flink_inference import TIMESTAMPS, WHOLE
 
 SIGNED: Final = "penstock.type"
 """The attribute that marks a signed number. Without it, the type would be read as unsigned by its precision."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN: Final[dict[exp.DType, Any]] = {
     exp.DType.BOOLEAN: "boolean",
-    exp.DType.TINYINT: "int",
-    exp.DType.SMALLINT: "int",
-    exp.DType.INT: "int",
+    **dict.fromkeys(WHOLE, "int"),
     exp.DType.BIGINT: "long",
     exp.DType.FLOAT: "float",
     exp.DType.DOUBLE: "double",
     exp.DType.BINARY: "bytes",
     exp.DType.VARBINARY: "bytes",
     exp.DType.DATE: {"type": "int", "logicalType": "date"},
-    exp.DType.TIMESTAMP: {"type": "long", "logicalType": "timestamp-micros"},
-    exp.DType.TIMESTAMPTZ: {"type": "long", "logicalType": "timestamp-micros"},
-    exp.DType.TIMESTAMPLTZ: {"type": "long", "logicalType": "timestamp-micros"},
+    **{kind: {"type": "long", "logicalType": "timestamp-micros"} for kind in TIMESTAMPS},
     exp.DType.TIMESTAMPNTZ: {"type": "long", "logicalType": "local-timestamp-micros"},
 }
 

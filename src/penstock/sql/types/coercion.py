@@ -7,12 +7,13 @@ from sqlglot import exp
 
 from penstock.row_columns import OP
 from penstock.sql.types.columns import Columns, data_type
+from penstock.sql.types.flink_inference import TIMESTAMPS
 
 _Type: Final = exp.DataType.Type
 _WHOLE: Final = {_Type.TINYINT: 3, _Type.SMALLINT: 5, _Type.INT: 10, _Type.BIGINT: 19}
 """The integer types, with their number of digits."""
 _EXACT_DIGITS: Final = {_Type.FLOAT: 7, _Type.DOUBLE: 15}
-_TIMES: Final = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ, _Type.TIMESTAMPNTZ, _Type.DATE})
+_TIMES: Final = frozenset({*TIMESTAMPS, _Type.DATE})
 
 
 def can_coerce(given: str | None, wanted: str | None, *, texts_are_bytes: bool = False) -> bool:

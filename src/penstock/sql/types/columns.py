@@ -10,6 +10,8 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from penstock.sql.parse.dialects import PROJECT, SPARK
+from penstock.sql.types.flink_inference import TIMESTAMPS, WHOLE
+from penstock.sql.types.long_decimals import SPARK_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,7 @@ def spark_type(text: str) -> str | None:
     return type_text(parsed)
 
 
-_DIGITS: Final = 38
-"""The maximum number of digits of a decimal."""
-
-
-def wrong_digits(kind: exp.DataType, most: int = _DIGITS) -> tuple[str, str] | None:
+def wrong_digits(kind: exp.DataType, most: int = SPARK_DIGITS) -> tuple[str, str] | None:
     """Return the message and the hint for wrong digits of a decimal; None if they are valid."""
     sizes = [int(e.name) for e in kind.expressions if e.name.isdigit()] if kind.this is exp.DType.DECIMAL else []
     if sizes and not 1 <= sizes[0] <= most:
@@ -88,27 +86,11 @@ TYPE_NAMES: Final = (
 _NULLABILITY: Final = re.compile(r"\s+(NOT\s+)?NULL\s*$", re.IGNORECASE)
 SPARK_HAS: Final = frozenset(
     {
-        *exp.DataType.TEXT_TYPES,
-        exp.DType.TINYINT,
-        exp.DType.SMALLINT,
-        exp.DType.INT,
-        exp.DType.BIGINT,
-        exp.DType.FLOAT,
-        exp.DType.DOUBLE,
-        exp.DType.DECIMAL,
-        exp.DType.BOOLEAN,
-        exp.DType.BINARY,
-        exp.DType.VARBINARY,
-        exp.DType.DATE,
-        exp.DType.TIMESTAMP,
-        exp.DType.TIMESTAMPTZ,
-        exp.DType.TIMESTAMPLTZ,
-        exp.DType.TIMESTAMPNTZ,
-        exp.DType.ARRAY,
-        exp.DType.MAP,
+        *exp.DataType.TEXT_TYPES, *TIMESTAMPS, *WHOLE, exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL,
+        exp.DType.BOOLEAN, exp.DType.BINARY, exp.DType.VARBINARY, exp.DType.DATE, exp.DType.ARRAY, exp.DType.MAP,
         exp.DType.STRUCT,
     }
-)
+)  # fmt: skip
 _PLAIN: Final = {
     kind: exp.DataType(this=kind).sql(SPARK)
     for kind in (exp.DType.BIGINT, exp.DType.INT, exp.DType.DOUBLE, exp.DType.BOOLEAN, exp.DType.DATE)

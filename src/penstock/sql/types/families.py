@@ -6,15 +6,15 @@ from typing import Final, Literal, TypeAlias
 from sqlglot import exp
 
 from penstock.sql.parse.window_calls import find_window_calls
+from penstock.sql.types.flink_inference import TIMESTAMPS
 from penstock.sql.types.inference_overrides import doubtful_nodes
 
 Family: TypeAlias = Literal["number", "text", "time", "date", "truth", "bytes", "nested"]
 
-_MOMENTS: Final = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ)
 MEMBERS: Final[Mapping[Family, frozenset[exp.DType]]] = {
     "number": frozenset(exp.DataType.NUMERIC_TYPES),
     "text": frozenset(exp.DataType.TEXT_TYPES),
-    "time": frozenset(_MOMENTS),
+    "time": frozenset(TIMESTAMPS),
     "date": frozenset({exp.DType.DATE}),
     "truth": frozenset({exp.DType.BOOLEAN}),
     "bytes": frozenset({exp.DType.BINARY, exp.DType.VARBINARY}),

@@ -1,7 +1,7 @@
 """Result types of the functions and operators of Flink SQL, for type inference."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from sqlglot import exp
@@ -12,6 +12,7 @@ from penstock.sql.parse.window_tvf import WINDOW_PARTS
 
 WHOLE: Final = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 """The integer types, from narrow to wide."""
+TIMESTAMPS: Final = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ)
 WHOLE_NAMES: Final = tuple(kind.value for kind in WHOLE)
 _SPARK: Final = Spark()
 _RETURNS: Final = {
@@ -31,19 +32,12 @@ def named_argument(call: exp.Expr, name: str) -> exp.Expr | None:
     return next(found, None)
 
 
-def whole_type(left: exp.DType, right: exp.DType) -> exp.DType | None:
-    """Return the type of an integer division; None unless both sides are integers."""
-    if left not in WHOLE or right not in WHOLE:
-        return None
-    return max(left, right, key=WHOLE.index)
-
-
 def call_annotator(table: Mapping[str, Function]) -> Callable[[Any, exp.Expr], exp.Expr]:
     """Build the annotator for calls of the functions in a table."""
-    return lambda annotator, call: _annotate_call(annotator, call, table)
+    return partial(_annotate_call, table)
 
 
-def _annotate_call(annotator: Any, call: exp.Expr, table: Mapping[str, Function]) -> exp.Expr:
+def _annotate_call(table: Mapping[str, Function], annotator: Any, call: exp.Expr) -> exp.Expr:
     name = call.name.upper()
     if name in WINDOW_PARTS:
         return _set_type(annotator, call, _type("TIMESTAMP"))
@@ -69,10 +63,12 @@ def _annotate_call(annotator: Any, call: exp.Expr, table: Mapping[str, Function]
 
 
 def annotate_division(annotator: Any, division: exp.Expr) -> exp.Expr:
+    """Annotate a division: that of integers has the wider type of the two."""
     annotator._annotate_div(division)
     kinds = [side.type.this for side in (division.this, division.expression) if side.type is not None]
-    whole = whole_type(kinds[0], kinds[1]) if len(kinds) == 2 else None
-    return _set_type(annotator, division, whole) if whole is not None else division
+    if len(kinds) == 2 and all(kind in WHOLE for kind in kinds):
+        return _set_type(annotator, division, max(kinds, key=WHOLE.index))
+    return division
 
 
 def annotate_time_part(annotator: Any, part: exp.Expr) -> exp.Expr:

@@ -7,6 +7,8 @@ from sqlglot import exp
 
 from penstock.sql.parse.replacement import replace_node
 from penstock.sql.types.columns import data_type
+from penstock.sql.types.flink_inference import WHOLE
+from penstock.sql.types.long_decimals import SPARK_DIGITS
 
 MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
 
@@ -66,16 +68,9 @@ def doubtful_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
     return filter(_is_doubtful, tree.find_all(*_DOUBTED))
 
 
-_NEVER_RIGHT: Final = (
-    exp.DateDiff,
-    exp.TsOrDsDiff,
-    exp.WeekOfYear,
-    exp.DateTrunc,
-    exp.Map,
-)
+_NEVER_RIGHT: Final = (exp.DateDiff, exp.TsOrDsDiff, exp.WeekOfYear, exp.DateTrunc, exp.Map, exp.ArrayPosition)
 _DOUBTED: Final = (
-    exp.Round, exp.Avg, exp.Coalesce, exp.Extract, exp.Binary, exp.Case, exp.If, exp.Array, exp.Interval, *_NEVER_RIGHT,
-    exp.ArrayPosition,
+    exp.Round, exp.Avg, exp.Coalesce, exp.Extract, exp.Binary, exp.Case, exp.If, exp.Array, exp.Interval, *_NEVER_RIGHT
 )  # fmt: skip
 _TEMPORAL: Final = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATE, exp.DType.TIMESTAMPNTZ})
 
@@ -91,24 +86,18 @@ def _is_doubtful(node: exp.Expr) -> bool:
         case exp.Extract():
             return node.name.upper() == "SECOND" and not _has_type(node, exp.DType.BIGINT)
         case exp.Case():
-            given = [branch.args["true"] for branch in node.args["ifs"]]
-            default = node.args.get("default")
-            return not _is_widest(node, [*given, *([default] if default is not None else [])])
+            results = [branch.args["true"] for branch in node.args["ifs"]]
+            return not _is_widest(node, [*results, node.args.get("default")])
         case exp.If():
-            if isinstance(node.parent, exp.Case):
-                return False
-            return not _is_widest(
-                node, [part for part in (node.args["true"], node.args.get("false")) if part is not None]
-            )
+            is_branch = isinstance(node.parent, exp.Case)
+            return not is_branch and not _is_widest(node, [node.args["true"], node.args.get("false")])
         case exp.Array():
             return len({part.type.this for part in node.expressions if part.type is not None}) > 1
         case exp.Interval():
             return not isinstance(node.parent, exp.Add | exp.Sub | exp.Anonymous)
         case exp.Sub() if _has_type(node.left, *_TEMPORAL) and _has_type(node.right, *_TEMPORAL):
             return not isinstance(node.right, exp.Interval)
-        case exp.DateDiff() | exp.TsOrDsDiff() | exp.WeekOfYear() | exp.DateTrunc():
-            return True
-        case exp.Map() | exp.ArrayPosition():
+        case _ if isinstance(node, _NEVER_RIGHT):
             return True
         case exp.Binary():
             kinds = {side.type.this for side in (node.left, node.right) if side.type is not None}
@@ -117,12 +106,13 @@ def _is_doubtful(node: exp.Expr) -> bool:
             return False
 
 
-_WIDTHS: Final = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT, exp.DType.DOUBLE)
+_WIDTHS: Final = (*WHOLE, exp.DType.DOUBLE)
 
 
-def _is_widest(node: exp.Expr, parts: Sequence[exp.Expr]) -> bool:
-    """Whether a node has the widest type of its parts, if one of them is the widest."""
-    kinds = {part.type.this if part.type is not None else exp.DType.UNKNOWN for part in parts}
+def _is_widest(node: exp.Expr, parts: Sequence[exp.Expr | None]) -> bool:
+    """Whether a node has the widest type of its parts, if one of them is the widest. A part may be missing."""
+    given = (part for part in parts if part is not None)
+    kinds = {part.type.this if part.type is not None else exp.DType.UNKNOWN for part in given}
     if kinds <= set(exp.DataType.TEXT_TYPES):
         return True
     claimed = node.type.this if node.type is not None else exp.DType.UNKNOWN
@@ -142,10 +132,7 @@ def decimal_type(expression: exp.Expr) -> str | None:
             precision += 10
         case exp.Avg():
             precision, scale = precision + 4, scale + 4
-    return f"DECIMAL({precision}, {scale})" if precision <= _LARGEST_DECIMAL else None
-
-
-_LARGEST_DECIMAL: Final = 38
+    return f"DECIMAL({precision}, {scale})" if precision <= SPARK_DIGITS else None
 
 
 def _has_type(node: exp.Expr, *kinds: exp.DType) -> bool:

@@ -18,73 +18,80 @@ from penstock.sql.stateful.joins.conditions import (
 )
 from penstock.sql.stateful.joins.time_bounds import OUTER, is_event_time
 from penstock.sql.stateful.late_rows import late_rows_query
-from penstock.sql.stateful.select import combine_conditions, conjuncts, own_columns, pack_rows, relation_star
+from penstock.sql.stateful.select import (
+    combine_conditions,
+    conjuncts,
+    own_columns,
+    pack_rows,
+    read_view,
+    relation_star,
+    where_condition,
+)
 from penstock.sql.stateful.stages import Flow, QueryRelation, StageBuilder, UnsupportedStream
 
 VERSIONS: Final = "FOR SYSTEM_TIME AS OF"
 
 
 def join_changes(
-    bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
+    plan: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
 ) -> Flow:
     """Extract a join of signed rows. The SELECT then reads its result, and its later joins follow."""
     if join.kind in {"SEMI", "ANTI"}:
         ways = {"SEMI": "use an inner join and SELECT DISTINCT", "ANTI": "use LEFT JOIN and WHERE … IS NULL"}
         raise UnsupportedStream(f"{join.kind} JOIN", join, ways[join.kind])
-    where = select.args.get("where")
-    asked = join_conditions(join, left, right, where.this if where is not None else None)
+    asked = join_conditions(join, left, right, where_condition(select))
     outer = join.side in OUTER
     if asked.rest and outer:
-        raise UnsupportedStream(
-            f"{join.side} JOIN with more than equalities", join, "bound it in time, or filter its inputs"
-        )
+        hint = "bound it in time, or filter its inputs"
+        raise UnsupportedStream(f"{join.side} JOIN with more than equalities", join, hint)
     for_left, for_right = take_side_filters(select, join, place, left, right)
-    select.set("where", combine_conditions([*_where_conditions(select), *asked.rest]))
+    select.set("where", combine_conditions([*conjuncts(where_condition(select)), *asked.rest]))
     side = left_side(select, place, left, [*asked.on_left, *for_left])
-    one_view = _signed_side_view(bench, side, left, name_keys("_l", asked.left))
+    one_view = _signed_side_view(plan, side, left, name_keys("_l", asked.left))
     side = right_side(select, place, right, [*asked.on_right, *for_right])
-    other_view = _signed_side_view(bench, side, [right], name_keys("_r", asked.right))
+    other_view = _signed_side_view(plan, side, [right], name_keys("_r", asked.right))
     operator = ChangeJoin(
         side=join.side.lower() if outer else "inner",  # type: ignore[arg-type]
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
         right_key=tuple(f"_r{i}" for i in range(len(asked.right))),
-        ttl_ms=bench.ttl_ms,
+        ttl_ms=plan.ttl_ms,
     )
-    view = bench.operator(operator, one_view, other_view)
-    bench.note_unbounded_state(f"{join.side} JOIN".strip() if outer else "JOIN", offset_of(join))
+    view = plan.operator(operator, one_view, other_view)
+    plan.note_unbounded_state(f"{join.side} JOIN".strip() if outer else "JOIN", offset_of(join))
     only_come = not outer and all(r.flow.kind == "rows" for r in (*left, right))
     read_join_view(select, view, place, [*left, right])
     return Flow("rows" if only_come else "signed", watermarked=False)
 
 
 def join_versions(
-    bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
+    plan: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
 ) -> Flow:
     """Extract a join with the version that was valid at the time of a row."""
     version = join.this.args["version"].expression
     asked = _version_conditions(left, right, join)
     left_time, right_time = _join_times(version, left, right, join)
     for_left, _ = take_side_filters(select, join, place, left, right)
-    select.set("where", combine_conditions([*_where_conditions(select), *asked.rest, *asked.on_left, *asked.on_right]))
+    conditions = [*conjuncts(where_condition(select)), *asked.rest, *asked.on_left, *asked.on_right]
+    select.set("where", combine_conditions(conditions))
     late = None if left_time is None else late_rows_query(_single_relation_select(select, left[0]), left, left_time)
     side = left_side(select, place, left, for_left)
-    one_view = bench.sql(pack_rows(bench, side, left, name_keys("_l", asked.left, left_time)))
+    one_view = plan.sql(pack_rows(plan, side, left, name_keys("_l", asked.left, left_time)))
     side = right_side(select, place, right, ())
     side.args["from_"].this.set("version", None)
     extra = name_keys("_r", asked.right, right_time)
     if right.flow.kind == "changes":
         extra.append(exp.column(OP, table=right.alias))
-    other_view = bench.sql(pack_rows(bench, side, [right], extra, order=True))
+    other_view = plan.sql(pack_rows(plan, side, [right], extra, order=True))
     operator = VersionJoin(
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
         right_key=tuple(f"_r{i}" for i in range(len(asked.right))),
         left_time=None if left_time is None else "_lt",
         right_time=None if right_time is None else "_rt",
         keep_unmatched=join.side == "LEFT",
-        ttl_ms=bench.ttl_ms,
+        ttl_ms=plan.ttl_ms,
     )
-    view = bench.operator(operator, one_view, other_view, late=late)
-    bench.note_unbounded_state(VERSIONS, start_of(version), "")
+    view = plan.operator(operator, one_view, other_view, late=late)
+    plan.note_unbounded_state(VERSIONS, start_of(version), "")
     read_join_view(select, view, place, [*left, right])
     return Flow(watermarked=False)
 
@@ -109,14 +116,14 @@ def _join_times(
         return None, None
     timed = [r for r in left if isinstance(version, exp.Column) and is_event_time(version, r)]
     if not timed:
-        way_out = "write the event time of the left side, or PROCTIME()"
-        raise UnsupportedStream(f"{VERSIONS} something else than a time", join, way_out)
+        hint = "write the event time of the left side, or PROCTIME()"
+        raise UnsupportedStream(f"{VERSIONS} something else than a time", join, hint)
     if not all(r.flow.watermarked for r in timed):
-        way_out = "join in a model of its own, which reads what comes before"
-        raise UnsupportedStream(f"{VERSIONS} behind another operator", join, way_out)
+        hint = "join in a model of its own, which reads what comes before"
+        raise UnsupportedStream(f"{VERSIONS} behind another operator", join, hint)
     if not right.flow.times:
-        way_out = f"declare `event_time` on the source of `{right.alias}`"
-        raise UnsupportedStream(f"{VERSIONS} without an event time of the versions", join, way_out)
+        hint = f"declare `event_time` on the source of `{right.alias}`"
+        raise UnsupportedStream(f"{VERSIONS} without an event time of the versions", join, hint)
     return version, exp.column(min(right.flow.times), table=right.alias, quoted=True)
 
 
@@ -124,9 +131,8 @@ def _single_relation_select(select: exp.Select, relation: QueryRelation) -> exp.
     """Return the SELECT as if it read one relation only."""
     alone = select.copy()
     alone.set("from_", exp.From(this=relation.node.copy()))
-    alone.set("where", None)
-    alone.set("joins", None)
-    alone.set("laterals", None)
+    for name in ("where", "joins", "laterals"):
+        alone.set(name, None)
     return alone
 
 
@@ -154,24 +160,19 @@ def name_keys(prefix: str, keys: Sequence[exp.Expr], time: exp.Expr | None = Non
 
 
 def _signed_side_view(
-    bench: StageBuilder, side: exp.Select, relations: list[QueryRelation], keys: list[exp.Expr]
+    plan: StageBuilder, side: exp.Select, relations: list[QueryRelation], keys: list[exp.Expr]
 ) -> str:
     """Return a view of one side of a changelog join: rows as structs, keys, and the sign of each row."""
     only = relations[0] if len(relations) == 1 else None
     sign: exp.Expr
     if only is not None and only.flow.kind == "changes":
-        relations = [read_signed_rows(side, only, signed_view(bench, only))]
+        relations = [read_signed_rows(side, only, signed_view(plan, only))]
         sign = exp.column(SIGN, table=only.alias)
     elif any(r.flow.kind == "signed" for r in relations):
         sign = exp.column(SIGN)
     else:
         sign = exp.alias_(exp.cast(exp.Literal.number(1), "tinyint"), SIGN)
-    return bench.sql(pack_rows(bench, side, relations, [*keys, sign]))
-
-
-def _where_conditions(select: exp.Select) -> list[exp.Expr]:
-    where = select.args.get("where")
-    return conjuncts(where.this if where is not None else None)
+    return plan.sql(pack_rows(plan, side, relations, [*keys, sign]))
 
 
 def _later_columns(select: exp.Select, relations: list[QueryRelation], place: int) -> list[exp.Expr]:
@@ -193,7 +194,7 @@ def _later_columns(select: exp.Select, relations: list[QueryRelation], place: in
 def read_join_view(select: exp.Select, view: str, place: int, relations: list[QueryRelation]) -> None:
     """Make the SELECT read the joined view, whose rows are structs, in place of everything up to the join."""
     rest = (select.args.get("joins") or [])[place + 1 :]
-    select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(view, quoted=True))))
+    read_view(select, view, joins=True)
     select.set("joins", rest)
     aliases = {r.alias.casefold(): r for r in relations}
     for column in own_columns(select):

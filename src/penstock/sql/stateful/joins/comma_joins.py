@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from penstock.sql.stateful.joins.conditions import equal_sides
 from penstock.sql.stateful.select import combine_conditions, conjuncts, is_unnest_join, referenced_tables, relation_star
-from penstock.sql.stateful.stages import QueryRelation, UnsupportedStream
+from penstock.sql.stateful.stages import QueryRelation, unowned_column
 
 
 def move_join_conditions(select: exp.Select, relations: list[QueryRelation]) -> list[QueryRelation] | None:
@@ -33,12 +33,10 @@ def move_join_conditions(select: exp.Select, relations: list[QueryRelation]) -> 
     for join, relation in zip(joins, relations[1:], strict=True):
         alias = relation.alias.casefold()
         if _is_bare_join(join, relation):
-            moved = [
-                c for c in conditions if alias in (t := referenced_tables(c)) and len(t) > 1 and t <= placed | {alias}
-            ]
+            placeable = ((c, referenced_tables(c)) for c in conditions)
+            moved = [c for c, read in placeable if alias in read and len(read) > 1 and read <= placed | {alias}]
             if not moved and (unowned := _unowned_column(conditions)) is not None:
-                name = f"the column `{unowned.name}` without its input"
-                raise UnsupportedStream(name, unowned, "write the input's name before it")
+                raise unowned_column(unowned)
             if moved:
                 conditions = [c for c in conditions if not any(c is m for m in moved)]
                 join.set("on", exp.and_(*(c.copy() for c in moved)))
@@ -67,9 +65,7 @@ def _order_relations(relations: list[QueryRelation], conditions: Sequence[exp.Ex
     found, waiting = relations[:1], relations[1:]
     while waiting:
         aliases = {r.alias.casefold() for r in found}
-        fitting = (
-            r for r in waiting if any(equal_sides(c, aliases, r.alias.casefold()) is not None for c in conditions)
-        )
+        fitting = (r for r in waiting if any(equal_sides(c, aliases, r.alias.casefold()) for c in conditions))
         if (chosen := next(fitting, None)) is None:
             return relations
         found = [*found, chosen]
@@ -81,7 +77,6 @@ def _expand_star(select: exp.Select, relations: Sequence[QueryRelation]) -> None
     """Expand `*`, whose columns come in the order of the text."""
     outputs: list[exp.Expr] = []
     for e in select.expressions:
-        outputs += (
-            [relation_star(r) for r in relations] if isinstance(e, exp.Star) and not e.args.get("except_") else [e]
-        )
+        is_whole = isinstance(e, exp.Star) and not e.args.get("except_")
+        outputs += map(relation_star, relations) if is_whole else [e]
     select.set("expressions", outputs)

@@ -24,21 +24,18 @@ BETWEEN: Final = "bound it in time on both sides: `b.at BETWEEN a.at AND a.at + 
 
 
 def is_operator_join(
-    bench: StageBuilder, join: exp.Join, left: list[QueryRelation], right: QueryRelation, where: exp.Expr | None
+    plan: StageBuilder, join: exp.Join, left: list[QueryRelation], right: QueryRelation, where: exp.Expr | None
 ) -> bool:
     """Whether one of our operators must run a join. Spark runs a join with a table, in every batch."""
     if right.flow.static:
         if join.side in {"RIGHT", "FULL"}:
-            raise UnsupportedStream(
-                f"{join.side} JOIN with a table", join, "use JOIN or LEFT JOIN: nothing comes from a table"
-            )
+            hint = "use JOIN or LEFT JOIN: nothing comes from a table"
+            raise UnsupportedStream(f"{join.side} JOIN with a table", join, hint)
         return False
     if right.flow.kind == "rows" and all(r.flow.static for r in left):
         if join.side in {"LEFT", "FULL"} or join.kind in {"SEMI", "ANTI"}:
-            name = f"{join.side or join.kind} JOIN with a table"
-            raise UnsupportedStream(
-                name, join, "use JOIN or RIGHT JOIN, or begin with the stream: nothing comes from a table"
-            )
+            hint = "use JOIN or RIGHT JOIN, or begin with the stream: nothing comes from a table"
+            raise UnsupportedStream(f"{join.side or join.kind} JOIN with a table", join, hint)
         return False
     if all(r.flow.static for r in left):
         raise UnsupportedStream("changes behind a table", join, "begin with the changes: FROM changes JOIN table")
@@ -50,11 +47,11 @@ def is_operator_join(
     if join.side in OUTER and not bounds >= DROPS[join.side]:
         return True
     if len(bounds) < len(BOTH):
-        bench.note_unbounded_state(*_unbounded_state(join, left, right, where, half=bool(bounds)))
-        if bench.ttl_ms is not None and join.side not in OUTER:
+        plan.note_unbounded_state(*_unbounded_state(join, left, right, where, half=bool(bounds)))
+        if plan.ttl_ms is not None and join.side not in OUTER:
             return True
     if bounds:
-        bench.by_time = True
+        plan.by_time = True
         refuse_hidden_late_rows(join, (*left, right))
     if not _can_be_equal(join, left, right, where):
         raise _missing_equality(join)

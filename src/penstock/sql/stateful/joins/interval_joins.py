@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from penstock.keyed.operators import Comparison, IntervalJoin
 from penstock.sql.parse.query import offset_of
+from penstock.sql.rewrite.templates import call
 from penstock.sql.stateful.joins.changelog_joins import left_side, name_keys, read_join_view, right_side
 from penstock.sql.stateful.joins.conditions import JoinConditions, join_conditions, take_side_filters
 from penstock.sql.stateful.joins.time_bounds import is_time_span, ordered_sides
@@ -65,7 +66,7 @@ def find_intervals(join: exp.Join, left: Sequence[QueryRelation], right: QueryRe
 
 
 def join_intervals(
-    bench: StageBuilder,
+    plan: StageBuilder,
     select: exp.Select,
     left: list[QueryRelation],
     right: QueryRelation,
@@ -87,9 +88,9 @@ def join_intervals(
         for i, (mark, keys) in enumerate((("l", asked.left), ("r", asked.right)))
     ]
     side = left_side(select, place, left, [*asked.on_left, *for_left])
-    one_view = bench.sql(pack_rows(bench, side, left, extras[0]))
+    one_view = plan.sql(pack_rows(plan, side, left, extras[0]))
     side = right_side(select, place, right, [*asked.on_right, *for_right])
-    other_view = bench.sql(pack_rows(bench, side, [right], extras[1]))
+    other_view = plan.sql(pack_rows(plan, side, [right], extras[1]))
     operator = IntervalJoin(
         side=join.side.lower(),  # type: ignore[arg-type]
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
@@ -99,12 +100,12 @@ def join_intervals(
         right_until=None if intervals.until[1] is None else "_ru",
         left_time=None if times[0] is None else "_lt",
         right_time=None if times[1] is None else "_rt",
-        ttl_ms=bench.ttl_ms,
+        ttl_ms=plan.ttl_ms,
     )
-    view = bench.operator(operator, one_view, other_view)
+    view = plan.operator(operator, one_view, other_view)
     if not all(intervals.until):
         name = f"{join.side} JOIN bounded in time on one side only"
-        bench.note_unbounded_state(name, offset_of(join), "bound the time of the other side too")
+        plan.note_unbounded_state(name, offset_of(join), "bound the time of the other side too")
     read_join_view(select, view, place, [*left, right])
     return Flow(watermarked=False)
 
@@ -151,10 +152,9 @@ def _expiry_time(
     ]
     if not found:
         return None
-    ends = exp.Anonymous(this="array_min", expressions=[exp.Anonymous(this="array", expressions=found)])
-    least: exp.Expr = found[0] if len(found) == 1 else ends
+    least = found[0] if len(found) == 1 else call("array_min", call("array", *found))
     time = _side_time(own)
-    return least if time is None else exp.Anonymous(this="coalesce", expressions=[least, time])
+    return least if time is None else call("coalesce", least, time)
 
 
 def _solve_bound(lesser: exp.Expr, greater: exp.Expr) -> exp.Expr | None:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from penstock.sql.parse.query import Problem, offset_of
 from penstock.sql.parse.window_calls import milliseconds
 from penstock.sql.stateful.joins.time_bounds import OUTER, is_time_span, ordered_sides, pair_conditions
-from penstock.sql.stateful.select import is_unnest_join
+from penstock.sql.stateful.select import is_unnest_join, where_condition
 from penstock.sql.stateful.stages import NO_LAG, JoinLag, QueryRelation, StageBuilder
 
 LATE_CODE: Final = "window-over-late-rows"
@@ -21,14 +21,13 @@ LATE_CODE: Final = "window-over-late-rows"
 
 def join_lag(select: exp.Select, relations: Sequence[QueryRelation]) -> JoinLag:
     """Return how far the output rows of a SELECT's joins may lag behind their inputs."""
-    where = select.args.get("where")
-    lag = NO_LAG
+    where, lag = where_condition(select), NO_LAG
     for place, join in enumerate(select.args.get("joins") or ()):
         if is_unnest_join(join) or place + 1 >= len(relations) or join.this.args.get("version") is not None:
             continue
         left, right = [r for r in relations[: place + 1] if not r.flow.static], relations[place + 1]
         if left and not right.flow.static:
-            lag += _single_join_lag(join, left, right, where.this if where is not None else None)
+            lag += _single_join_lag(join, left, right, where)
     return lag
 
 
@@ -84,21 +83,21 @@ def late_input_hint(time: exp.Column, relations: Sequence[QueryRelation], inputs
     return None
 
 
-def note_late_input(bench: StageBuilder, time: exp.Expr, relations: Sequence[QueryRelation], name: str) -> None:
+def note_late_input(plan: StageBuilder, time: exp.Expr, relations: Sequence[QueryRelation], name: str) -> None:
     """Note a part of the query that drops late rows of an input, by a time that a join of another model emits late."""
-    way_out = late_input_hint(time, relations, bench.inputs) if isinstance(time, exp.Column) else None
-    if way_out is not None:
+    hint = late_input_hint(time, relations, plan.inputs) if isinstance(time, exp.Column) else None
+    if hint is not None:
         text = describe_late_rows(time.name, name)
-        if not any(note.message == text for note in bench.notes):
-            bench.notes.append(Problem(LATE_CODE, text, offset_of(time), way_out, time.name))
+        if not any(note.message == text for note in plan.notes):
+            plan.notes.append(Problem(LATE_CODE, text, offset_of(time), hint, time.name))
 
 
-def note_late_joins(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> None:
+def note_late_joins(plan: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> None:
     """Note the joins by event time that drop late rows of an input."""
-    where = select.args.get("where")
+    where = where_condition(select)
     joins = [join for join in select.args.get("joins") or () if not is_unnest_join(join)]
-    parts = [part for join in joins for part in pair_conditions(join, where.this if where is not None else None)]
+    parts = [part for join in joins for part in pair_conditions(join, where)]
     for lesser, greater in (pair for part in parts for pair in ordered_sides(part)):
         if is_time_span(lesser, relations) and is_time_span(greater, relations):
             for column in (*lesser.find_all(exp.Column), *greater.find_all(exp.Column)):
-                note_late_input(bench, column, relations, "the join")
+                note_late_input(plan, column, relations, "the join")

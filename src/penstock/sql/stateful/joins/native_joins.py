@@ -5,10 +5,17 @@ from typing import Final
 
 from sqlglot import exp
 
+from penstock.sql.rewrite.templates import call
 from penstock.sql.stateful.joins.conditions import equal_sides
 from penstock.sql.stateful.joins.time_bounds import OUTER
-from penstock.sql.stateful.select import combine_conditions, conjuncts, is_unnest_join, referenced_tables
-from penstock.sql.stateful.stages import QueryRelation, UnsupportedStream
+from penstock.sql.stateful.select import (
+    combine_conditions,
+    conjuncts,
+    is_unnest_join,
+    referenced_tables,
+    where_condition,
+)
+from penstock.sql.stateful.stages import QueryRelation, unowned_column
 
 _PRESERVING: Final = (frozenset({"LEFT", "FULL"}), frozenset({"RIGHT", "FULL"}))
 """The joins that emit unmatched rows of the left side, or of the right side."""
@@ -59,28 +66,24 @@ def _add_partner_key(join: exp.Join, left: Sequence[QueryRelation], right: Query
 
 def _refuse_unowned_column(part: exp.Expr) -> None:
     """Refuse a condition whose side cannot be determined. An equality belongs to both sides."""
-    if "" in referenced_tables(part) and not (
-        isinstance(part, exp.EQ) and referenced_tables(part.left) and referenced_tables(part.right)
-    ):
-        column = next(c for c in part.find_all(exp.Column) if not c.table)
-        raise UnsupportedStream(
-            f"the column `{column.name}` without its input", column, "write the input's name before it"
-        )
+    is_equality = isinstance(part, exp.EQ) and referenced_tables(part.left) and referenced_tables(part.right)
+    if "" in referenced_tables(part) and not is_equality:
+        raise unowned_column(next(c for c in part.find_all(exp.Column) if not c.table))
 
 
 def _partner_mark(keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], no_partner: int) -> exp.Expr:
     """Build a key that is 0 for rows that can match. It must not become a constant for keys that are never null."""
     able = exp.and_(*map(_not_null, keys), *(part.copy() for part in asked))
-    hashed = exp.Anonymous(this="HASH", expressions=[key.copy() for key in keys])
+    hashed = call("HASH", *(key.copy() for key in keys))
     zero = exp.BitwiseAnd(this=hashed, expression=exp.Literal.number(0))
     return exp.Case().when(able, zero).else_(exp.Literal.number(no_partner))
 
 
 def _require_keys(select: exp.Select, join: exp.Join, left: Sequence[QueryRelation], right: QueryRelation) -> bool:
     """Filter out rows without a key where Spark does not: it does so by itself for plain columns only."""
-    aliases, where = {r.alias.casefold() for r in left}, select.args.get("where")
+    aliases = {r.alias.casefold() for r in left}
     written = False
-    for holder in (join.args.get("on"), where.this if where is not None else None):
+    for holder in (join.args.get("on"), where_condition(select)):
         parts = conjuncts(holder)
         pairs = [pair for part in parts if (pair := equal_sides(part, aliases, right.alias.casefold())) is not None]
         if known := [_not_null(pair[1]) for pair in pairs if _is_computed(pair)]:

@@ -10,7 +10,8 @@ from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
-from penstock.sql.stateful.select import conjuncts, is_unnest_join, referenced_tables
+from penstock.sql.rewrite.templates import call
+from penstock.sql.stateful.select import conjuncts, is_unnest_join, referenced_tables, where_condition
 from penstock.sql.stateful.stages import QueryRelation
 
 OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL"})
@@ -96,7 +97,7 @@ def timely_relations(select: exp.Select, relations: Sequence[QueryRelation]) -> 
 
     A row of a side without a bound can match at any time, so it may be late for anything that uses its event time.
     """
-    where = select.args.get("where")
+    where = where_condition(select)
     kept = list(relations)
     for place, join in enumerate(select.args.get("joins") or ()):
         if is_unnest_join(join) or place + 1 >= len(relations) or relations[place + 1].flow.static:
@@ -104,7 +105,7 @@ def timely_relations(select: exp.Select, relations: Sequence[QueryRelation]) -> 
         left, right = relations[: place + 1], relations[place + 1]
         if all(r.flow.static for r in left):
             continue
-        found = time_bounds(join, left, right, where.this if where is not None else None)
+        found = time_bounds(join, left, right, where)
         late = [*(left if "above" not in found else ()), *([right] if "below" not in found else ())]
         kept = [r for r in kept if not any(r is other for other in late)]
     return kept
@@ -157,7 +158,7 @@ def _guard_key(node: exp.EQ, relations: Sequence[QueryRelation]) -> None:
     timed = one if plain[0] else other
     timed.replace(_guard_node(timed))
     if shifted:
-        node.replace(exp.Anonymous(this=_GUARD, expressions=[node.copy(), *bounds]))
+        node.replace(call(_GUARD, node.copy(), *bounds))
 
 
 def _is_any_span(node: exp.Expr, relations: Sequence[QueryRelation]) -> bool:
@@ -176,7 +177,7 @@ def _is_any_time(column: exp.Column, relations: Sequence[QueryRelation]) -> bool
 def _guard_node(node: exp.Expr) -> exp.Expr:
     already = isinstance(node.parent, exp.Anonymous) and node.parent.name == _GUARD
     is_guard = isinstance(node, exp.Anonymous) and node.name == _GUARD
-    return node if already or is_guard else exp.Anonymous(this=_GUARD, expressions=[node.copy()])
+    return node if already or is_guard else call(_GUARD, node.copy())
 
 
 def has_guards(tree: exp.Expr) -> bool:
@@ -193,9 +194,7 @@ def render_guards(tree: exp.Query) -> exp.Query:
     """Render guards as Spark SQL: GREATEST of a value and itself, which Spark does not look into."""
     while (guard := next(_guards(tree), None)) is not None:
         first, *more = (e.copy() for e in guard.expressions)
-        guard.replace(
-            exp.and_(first, *more) if more else exp.Anonymous(this="GREATEST", expressions=[first, first.copy()])
-        )
+        guard.replace(exp.and_(first, *more) if more else call("GREATEST", first, first.copy()))
     return tree
 
 

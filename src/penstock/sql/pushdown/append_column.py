@@ -1,12 +1,11 @@
-"""Carry a column of a query's input through to its output."""
+"""Append a column of a query's input to its outputs."""
 
 from typing import Final
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
 from penstock.sql.lint.keys import is_nondeterministic
-from penstock.sql.parse.dialects import SPARK
+from penstock.sql.parse.dialects import SPARK, parse_spark
 
 _MORE: Final = ("joins", "laterals", "pivots", "group", "having", "qualify", "distinct", "limit", "offset")
 _OF_MANY: Final = (exp.AggFunc, exp.Window, exp.UDTF, exp.Explode, exp.Query)
@@ -20,11 +19,8 @@ def append_column(sql: str, column: str) -> str | None:
     Return None unless each output row is made of exactly one row of that table, no two output rows of the same one, and
     the same ones in every run. Unknown functions are not excluded, although they may aggregate rows.
     """
-    try:
-        tree = parse_one(sql, read=SPARK)
-    except (SqlglotError, RecursionError):
-        return None
-    return tree.sql(dialect=SPARK) if _append_to_query(tree, column, {}) else None
+    tree = parse_spark(sql)
+    return tree.sql(dialect=SPARK) if tree is not None and _append_to_query(tree, column, {}) else None
 
 
 def _append_to_query(query: object, column: str, named: dict[str, object]) -> bool:
