@@ -88,10 +88,5 @@ def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
     largest = {"max.message.bytes": sink.message_max_bytes} if said else {}
     config: dict[str, str | int | float | bool] = {"retention.ms": -1, **largest, **keyed}
     return TopicSpec(
-        name=sink.topic,
-        node=node.id,
-        partitions=sink.topic_partitions,
-        config=config,
-        on_kafka=True,
-        only_made=True,
+        name=sink.topic, node=node.id, partitions=sink.topic_partitions, config=config, on_kafka=True, only_made=True
     )

@@ -139,13 +139,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "revision": plan.manifest.revision,
         "changes": len(plan.changes),
         "steps": [
-            {
-                "action": ln.action,
-                "subject": ln.subject,
-                "name": ln.name,
-                "reason": ln.reason,
-                "risk": ln.risk,
-            }
+            {"action": ln.action, "subject": ln.subject, "name": ln.name, "reason": ln.reason, "risk": ln.risk}
             for ln in map(explain, plan.steps)
         ],
         "refusals": [refusal.to_json() for refusal in plan.refusals],

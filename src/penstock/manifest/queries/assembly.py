@@ -152,10 +152,7 @@ class Assembly:
         if node.materialized == "virtual_topic":
             told = node_flow(node)
             self._flows[view] = replace(
-                self.add_model(node, view),
-                lateness_ms=told.lateness_ms,
-                keeps_late=told.keeps_late,
-                mixed=told.mixed,
+                self.add_model(node, view), lateness_ms=told.lateness_ms, keeps_late=told.keeps_late, mixed=told.mixed
             )
         else:
             time = self._times.get(node_id) or node.event_time

@@ -32,11 +32,7 @@ _NOTES: Final[Mapping[str, tuple[str, str, str | None]]] = {
         f"{NOTHING_LOST}, but a topic that was deleted and created again is not detected",
         _FORGET,
     ),
-    "looked-through.json": (
-        "which records were scanned",
-        "dead letters of the last batch may be missing",
-        _FORGET,
-    ),
+    "looked-through.json": ("which records were scanned", "dead letters of the last batch may be missing", _FORGET),
     "phases.json": ("what it has read before its topics", "that information is lost", None),
     "schemas.json": ("which schemas the registry did not have", NOTHING_LOST, _FORGET),
     "begin.json": ("where the changes of its table begin", "that information is lost", None),

@@ -111,10 +111,7 @@ def _schema_settings(registry: Registry) -> dict[str, Any]:
     settings: dict[str, Any] = {"host": registry.urls[0]}
     if registry.username is not None:
         user = f"{registry.username}:{registry.password or ''}"
-        settings["additionalConfigs"] = {
-            "basic.auth.credentials.source": "USER_INFO",
-            "basic.auth.user.info": user,
-        }
+        settings["additionalConfigs"] = {"basic.auth.credentials.source": "USER_INFO", "basic.auth.user.info": user}
     return {"schemaRegistryConfig": settings}
 
 

@@ -18,13 +18,7 @@ from penstock.clients.files.formats import is_local
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import QueryOutput, QuerySpec
-from penstock.runtime.checkpoint.layout import (
-    batch_offsets,
-    batch_parts,
-    batch_time,
-    checkpoint_id,
-    unfinished_batch,
-)
+from penstock.runtime.checkpoint.layout import batch_offsets, batch_parts, batch_time, checkpoint_id, unfinished_batch
 from penstock.runtime.delivery import sink_progress
 from penstock.runtime.delivery.attempt import BatchAttempt, BatchRead
 from penstock.runtime.delivery.collector import DeadLetterCollector

@@ -14,13 +14,7 @@ from penstock.row_columns import ORDER
 from penstock.runtime.dead_letters import rows as dead_letter_rows
 from penstock.runtime.delivery.bisect import Faults, find_faults, find_joint_faults
 from penstock.runtime.delivery.fan_out import split_streams
-from penstock.runtime.delivery.rejections import (
-    Faulty,
-    OutputRejection,
-    Refused,
-    RuleBroken,
-    count_label,
-)
+from penstock.runtime.delivery.rejections import Faulty, OutputRejection, Refused, RuleBroken, count_label
 from penstock.runtime.delivery.trial_run import TrialRun
 from penstock.runtime.query import row_rules
 from penstock.runtime.query.provenance import PLACE

@@ -87,12 +87,7 @@ def start(
 
 
 def _prepare(
-    plan: Plan,
-    frames: Frames,
-    outside: RunResources,
-    changes: SystemChanges,
-    place: ProjectPlace,
-    store: StateStore,
+    plan: Plan, frames: Frames, outside: RunResources, changes: SystemChanges, place: ProjectPlace, store: StateStore
 ) -> None:
     """Carry out every step of a plan before the first query starts."""
     for query in plan.queries:

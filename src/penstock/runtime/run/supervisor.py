@@ -201,10 +201,7 @@ class Run:
             self._outside.close()
 
     def _wait(
-        self,
-        idle: Callable[[], None],
-        failures: dict[str, PenstockError] | None = None,
-        until_fewer_than: int = 1,
+        self, idle: Callable[[], None], failures: dict[str, PenstockError] | None = None, until_fewer_than: int = 1
     ) -> None:
         while len(self._live) + len(self._retries) >= until_fewer_than and not self._stopping.is_set():
             self._start_due(failures)

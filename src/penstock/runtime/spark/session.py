@@ -42,12 +42,7 @@ KEPT_LOGS: Final = 10
 _OPTIONS: Final = "spark.driver.defaultJavaOptions"
 _LATE_OPTIMISATION: Final = " ".join(
     f"-XX:Tier4{what}Threshold={calls}"
-    for what, calls in {
-        "Invocation": 100_000,
-        "MinInvocation": 12_000,
-        "Compile": 300_000,
-        "BackEdge": 800_000,
-    }.items()
+    for what, calls in {"Invocation": 100_000, "MinInvocation": 12_000, "Compile": 300_000, "BackEdge": 800_000}.items()
 )
 """Twenty times the JVM's own number of calls before it compiles a method with full optimization, which takes a third of
 the CPU time of a start and of short runs. Methods that process rows are called that often within a second."""
