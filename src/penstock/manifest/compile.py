@@ -81,8 +81,7 @@ _USUALLY_LARGEST: Final = 1_048_588
 
 def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
     """The topic of a pipeline sink. It is created if it is missing, and never changed. It accepts records up to the
-    size that the sink sets; a broker's default is a megabyte.
-    """
+    size that the sink sets; a broker's default is a megabyte."""
     keyed = {"cleanup.policy": "compact"} if node.key else {}
     said = "message_max_bytes" in sink.model_fields_set and sink.message_max_bytes > _USUALLY_LARGEST
     largest = {"max.message.bytes": sink.message_max_bytes} if said else {}

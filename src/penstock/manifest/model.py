@@ -108,8 +108,7 @@ class Step(Part):
 
 class LateRowSpec(Part):
     """How to find the rows that an operator counted as late in a batch that is read again. The SQL gives every row and
-    the time at which it was due. It reads the input, or a view that the steps compute from it.
-    """
+    the time at which it was due. It reads the input, or a view that the steps compute from it."""
 
     input: str
     steps: tuple[str, ...] = ()
@@ -131,8 +130,7 @@ class KeyedStep(Part):
 class Check(Part):
     """Expressions that a query computes from single rows of a view. Rows on which one fails are filtered out. Checks
     are used where a failed batch cannot be processed again (with state, or with several inputs), and where a part of it
-    is written before it fails, as in Kafka. The view is the input, or the steps compute it from the input.
-    """
+    is written before it fails, as in Kafka. The view is the input, or the steps compute it from the input."""
 
     view: str
     expressions: tuple[str, ...]
@@ -142,8 +140,7 @@ class Check(Part):
 
 class AskedModel(Part):
     """A machine-learning model that the SQL of a query calls as a function. `content` is the digest of its file; None
-    if it is missing. `answer` is the struct that the project declares; None if the file defines it.
-    """
+    if it is missing. `answer` is the struct that the project declares; None if the file defines it."""
 
     function: str
     model: str

@@ -32,8 +32,7 @@ from penstock.sql.types.columns import column_spelling
 
 class Assembly:
     """Collects the parts of a query. `timed` says whether a part needs event time. Spark needs a name for each
-    streaming reader of a query, so a node that is read twice becomes two inputs.
-    """
+    streaming reader of a query, so a node that is read twice becomes two inputs."""
 
     def __init__(
         self, graph: Graph, model: Node, read: Callable[[Node], dict[str, Any]], digests: Mapping[str, str]

@@ -109,8 +109,7 @@ def _reads_twice(nodes: list[Node]) -> bool:
 
 def _connected_groups(graph: Graph) -> Iterator[set[str]]:
     """Groups of sinks that share a source, directly or indirectly, with all their upstream nodes. An isolated sink is a
-    group of its own.
-    """
+    group of its own."""
     groups: list[set[str]] = []
     for node in graph.nodes.values():
         if isinstance(node.element, Sink):

@@ -14,8 +14,7 @@ from penstock.sql.types.int256 import mentions_int256
 
 def row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
     """The expressions on which rows may fail on their way to Kafka, by view. If column types are unknown, for 256-bit
-    integers, and for hybrid sources, failing rows are found afterwards.
-    """
+    integers, and for hybrid sources, failing rows are found afterwards."""
     sinks = [node.element for node in nodes if isinstance(node.element, Sink)]
     if len(sinks) > 1 or not isinstance(sinks[0], KafkaSink) or sinks[0].on_error == "stop":
         return ()

@@ -36,8 +36,7 @@ def _class_of(role: Role, config: Mapping[str, Any]) -> type[Connector] | None:
 
 def resolve_locations(query: QuerySpec, environ: Environ) -> dict[str, str]:
     """The locations of a query that depend on variables, resolved, by reader name or sink node. A definition has only
-    the names of variables, so it does not show a changed value.
-    """
+    the names of variables, so it does not show a changed value."""
     inputs: list[tuple[Role, str, Mapping[str, Any]]] = [
         ("source", entry.name, entry.source) for entry in query.inputs if not entry.static
     ]

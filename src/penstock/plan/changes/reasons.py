@@ -116,8 +116,7 @@ def _state(works: list[str | KeyedStep]) -> list[str | KeyedStep]:
 
 def _work(step: Step | KeyedStep) -> str | KeyedStep:
     """The definition of a step without parameters, late-row handling and TTL values. Its state depends on whether there
-    is a TTL, and not on the order of equal rows.
-    """
+    is a TTL, and not on the order of equal rows."""
     if isinstance(step, Step):
         return step.unguarded or step.sql
     operator = replace(step.operator, ttl_ms=1 if step.operator.ttl_ms is not None else None)
@@ -231,8 +230,7 @@ def _phases(entry: Input) -> tuple[Phase, ...]:
 
 def _fits(before: Input, after: Input, used: ColumnNames) -> bool:
     """Whether state from an input still fits it. Columns may be added, but used ones may not be removed or changed. The
-    delay or limit of event time may change, but not its column, nor whether there are heartbeats.
-    """
+    delay or limit of event time may change, but not its column, nor whether there are heartbeats."""
     old, new = ({c["name"]: c["type"] for c in entry.source.get("columns", ())} for entry in (before, after))
     kept = {name: kind for name, kind in old.items() if used is None or name.lower() in used}
     return _times(before) == _times(after) and kept.items() <= new.items()

@@ -8,8 +8,7 @@ from penstock.sql.parse.query import Problem, parse
 
 def keeps_state(query: QuerySpec) -> bool:
     """Whether a recorded query keeps state. Older releases also recorded joins with lookup tables as stateful. If the
-    SQL does not tell, the record decides.
-    """
+    SQL does not tell, the record decides."""
     lookups = frozenset(entry.view.casefold() for entry in query.inputs if entry.static)
     if not query.stateful or not lookups or any(isinstance(step, KeyedStep) for step in query.steps):
         return query.stateful

@@ -1,7 +1,6 @@
 """Chooses the state slot of a run, by its environment and the place of its topics. The first place of topics that an
 environment uses has the slot with the environment's name; another place has its own, such as `default@kafka`. An
-environment can adopt the slot of runs without an environment.
-"""
+environment can adopt the slot of runs without an environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

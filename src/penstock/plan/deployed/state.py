@@ -33,8 +33,7 @@ class DeployedState:
     """What earlier runs left: queries with their full definition, topics, checkpoints by query name. `filled` are
     topics with rows of a query. `moved_from` is the directory in which the checkpoints began, if the project was moved.
     `connectors` are those that the project created, with their cluster; `virtual_topics` likewise, with the virtual
-    cluster of the gateway.
-    """
+    cluster of the gateway."""
 
     queries: Mapping[str, QuerySpec] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()

@@ -176,8 +176,7 @@ class PostgresStateStore:
     @contextmanager
     def hold_lock(self, namespace: str, busy: str = RUNNING) -> Iterator[StoreLock]:
         """Hold an advisory lock of the database. It ends with the processes that hold its connection, on any machine.
-        If the database restarts, the lock is taken again, unless another process has it by then.
-        """
+        If the database restarts, the lock is taken again, unless another process has it by then."""
         with ExitStack() as connections:
             db = self._acquire_lock(namespace, busy, connections)
 

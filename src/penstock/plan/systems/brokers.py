@@ -13,8 +13,7 @@ from penstock.manifest.model import Manifest
 @dataclass(frozen=True, slots=True)
 class Brokers:
     """Topics by name, of the source and the sink cluster. `filled` are topics of the project with records. None without
-    Kafka: topics are directories then.
-    """
+    Kafka: topics are directories then."""
 
     source: Mapping[str, TopicState] | None = None
     sink: Mapping[str, TopicState] | None = None

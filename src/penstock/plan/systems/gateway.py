@@ -24,8 +24,7 @@ _MASK_PRIORITY: Final = 200
 class Gateways:
     """The contents of a gateway, by virtual cluster, and its objections to wanted virtual topics. `there` is None
     without a gateway. `cluster` is the virtual cluster of the project, `wanted` are the interceptors of each virtual
-    topic; they may hold the password of the registry.
-    """
+    topic; they may hold the password of the registry."""
 
     cluster: str = ""
     there: Mapping[str, GatewayState] | None = None
@@ -120,8 +119,7 @@ def virtual_topic_steps(
 ) -> Iterator[VirtualTopicStep]:
     """The steps from the gateway's contents to the project. Only virtual topics that the project created are deleted.
     Deletions come first: a virtual topic that moves to another virtual cluster is deleted in the old one, then created
-    in the new one.
-    """
+    in the new one."""
     present = {rule.virtual_topic for rule in manifest.gateway_rules}
     for name, cluster in deployed.items():
         if name not in present or (gateways.there is not None and cluster != gateways.cluster):

@@ -17,8 +17,7 @@ from penstock.project.yaml.variables import Environ, resolve_variables
 @dataclass(frozen=True, slots=True)
 class Workers:
     """Existing connectors by cluster and name; objections to the wanted ones, and their settings, by name. Settings may
-    hold passwords.
-    """
+    hold passwords."""
 
     there: Mapping[str, Mapping[str, ConnectorState]] = field(default_factory=dict)
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -30,8 +29,7 @@ NO_WORKERS: Final = Workers()
 
 def ask_workers(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, str], environ: Environ) -> Workers:
     """Ask the clusters about the connectors of the project. `deployed` are those that it created before. A worker
-    validates the resolved settings.
-    """
+    validates the resolved settings."""
     wanted = [c for c in manifest.connectors if c.cluster in clusters.connect]
     names = {*(str(c.cluster) for c in wanted), *(name for name in deployed.values() if name in clusters.connect)}
     there = {name: clusters.connect[name].connectors() for name in sorted(names)}
