@@ -109,7 +109,9 @@ def _prepare(
             case steps.DeleteVirtualTopic(name, cluster):
                 changes.delete_virtual_topic(name, cluster)
                 forget_virtual_topic(store, place, name)
-            case steps.LeaveTopic() | steps.StartQuery() | steps.ResumeQuery() | steps.RestartQuery() | steps.HoldQuery():
+            case (
+                steps.LeaveTopic() | steps.StartQuery() | steps.ResumeQuery() | steps.RestartQuery() | steps.HoldQuery()
+            ):
                 pass
             case _:
                 assert_never(step)
