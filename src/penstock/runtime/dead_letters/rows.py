@@ -84,7 +84,7 @@ def unread_files(session: SparkSession, files: Mapping[str, str], node: str) -> 
 
 def gone_records(session: SparkSession, topic: str, ranges: Sequence[tuple[int, int, int]], node: str) -> DataFrame:
     """Return dead letters about ranges of records, deleted before a scan: partition, first and last offset."""
-    text = "the records {:,} to {:,} were deleted before it was looked through what was left out of them"
+    text = "the records {:,} to {:,} were deleted before they were searched for rejected rows"
     rows = [(topic, number, text.format(first, last), None) for number, first, last in ranges]
     found = session.createDataFrame(rows, "topic STRING, partition INT, message STRING, value STRING")
     return _row_dead_letters(found, node, GONE)
@@ -92,7 +92,7 @@ def gone_records(session: SparkSession, topic: str, ranges: Sequence[tuple[int, 
 
 def missing_records(session: SparkSession, dead_letters: Sequence[DeadLetter], node: str) -> DataFrame:
     """Return dead letters about records that are gone and cannot be replayed. The original ones keep waiting."""
-    text = "it could not be replayed: it is not where it came from"
+    text = "it could not be replayed: the record no longer exists at its origin"
     names = ("topic", "partition", "offset", "timestamp", "value", "code", WITHHELD)
     rows = [(*(None if x.about[name] is None else str(x.about[name]) for name in names), text) for x in dead_letters]
     found = session.createDataFrame(rows, ", ".join(f"{name} STRING" for name in (*names, "message")))

@@ -20,10 +20,9 @@ from penstock.runtime.delivery.progress import ProgressBoard
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.run.backoff import Retries
 from penstock.runtime.run.broker_watch import BrokerWatch
-from penstock.runtime.run.launch import DrainPolicy, Launcher, LiveQuery
-from penstock.runtime.run.query_failure import query_failure
+from penstock.runtime.run.launch import Launcher
+from penstock.runtime.run.live_query import DrainPolicy, LiveQuery
 from penstock.runtime.run.resources import RunResources
-from penstock.runtime.run.schema_restart import SchemaRestarts
 from penstock.runtime.run.topic_watch import TopicWatch
 from penstock.runtime.spark.errors import expect_spark
 from penstock.runtime.spark.process import is_spark_gone, spark_lost_error
@@ -59,7 +58,6 @@ class Run:
         self._retries = Retries()
         self._recorded: set[str] = set()
         self._started: set[str] = set()
-        self._schema_restarts = SchemaRestarts()
         self.failures: list[PenstockError] = []
         """The failures of queries that are not retried, in order."""
         self._stopping = threading.Event()
@@ -206,7 +204,8 @@ class Run:
         while len(self._live) + len(self._retries) >= until_fewer_than and not self._stopping.is_set():
             self._start_due(failures)
             for name, live in list(self._live.items()):
-                ended = self._has_ended(live)
+                with expect_spark():
+                    ended = live.has_ended()
                 if not ended and (trouble := self._topics.find_failure(name)) is not None:
                     live.failures.append(trouble)
                     ended = True
@@ -215,17 +214,12 @@ class Run:
                     live.idle.check_query(live.query)
                 if live.has_enough:
                     self.stop()
-                if not ended and live.extent is not None and (reached := live.extent.estimate_completion(live.query)):
+                if not ended and live.completion and (reached := live.completion.estimate_completion(live.query)):
                     self.board.note_completion(name, reached.part, reached.rows, reached.left_secs)
                 if ended:
                     del self._live[name]
                     self._finish_query(live, failures)
             idle()
-
-    def _has_ended(self, live: LiveQuery) -> bool:
-        with expect_spark():
-            ended = live.is_lost or not (live.query.isActive or self._schema_restarts.is_stopping(live))
-            return ended or self._schema_restarts.has_stopped(live)
 
     def _record(self, spec: QuerySpec) -> None:
         """Record the definition of a query after its first committed batch, which proves that it runs."""
@@ -240,7 +234,7 @@ class Run:
         if error is None:
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             if not live.phases.advance_phase():
-                if live.extent is not None:
+                if live.completion is not None:
                     self.board.note_completion(live.spec.name, 1.0, 0, None)
                 self.board.end_query(live.spec.name, "finished")
                 return
@@ -255,7 +249,7 @@ class Run:
 
     def _failure(self, live: LiveQuery, error: Exception) -> PenstockError:
         checkpoint = self._place.checkpoint(live.spec.name)
-        return query_failure(live, error, lambda: self._outside.check_positions(live.spec, checkpoint))
+        return live.failure(error, lambda: self._outside.check_positions(live.spec, checkpoint))
 
     def _retry_or_fail(
         self, spec: QuerySpec, failure: PenstockError, failures: dict[str, PenstockError] | None, *, drain: bool
