@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.errors import Diagnostic
 from penstock.manifest.model import Input, Manifest, QuerySpec, RealTime
-from penstock.plan.systems.brokers import Brokers
+from penstock.plan.systems.topics import Brokers
 
 _LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 

@@ -73,7 +73,7 @@ class OutputReplay:
     def restore_records(self, letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], int]:
         """Return the dead letters with their records, and the number of missing ones, which get a new dead letter."""
         session = self._frames.session()
-        found, gone = restore_records(letters, self._input, session, self._outside.source_cluster)
+        found, gone = restore_records(letters, self._input, session, self._outside.clusters.source)
         if gone:
             node = self._output.node
             kept_by = node if has_failed_one_sink(gone[0]) else self._entry.node

@@ -19,11 +19,10 @@ from penstock.runtime.dead_letters.masking import mask_failure
 from penstock.runtime.delivery.progress import ProgressBoard
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.run.backoff import Retries
-from penstock.runtime.run.broker_watch import BrokerWatch
+from penstock.runtime.run.kafka_watch import KafkaWatch
 from penstock.runtime.run.launch import Launcher
 from penstock.runtime.run.live_query import DrainPolicy, LiveQuery
 from penstock.runtime.run.resources import RunResources
-from penstock.runtime.run.topic_watch import TopicWatch
 from penstock.runtime.spark.errors import expect_spark
 from penstock.runtime.spark.process import is_spark_gone, spark_lost_error
 from penstock.spark_internals.errors import SPARK_ERRORS
@@ -52,8 +51,7 @@ class Run:
         self._outside = outside
         self._frames = frames
         self._launcher = Launcher(frames, outside, place, board)
-        self._topics = TopicWatch(plan, outside, place)
-        self._brokers = BrokerWatch(plan.queries, outside, board)
+        self._kafka = KafkaWatch(plan, outside, place, board)
         self._live: dict[str, LiveQuery] = {}
         self._retries = Retries()
         self._recorded: set[str] = set()
@@ -71,7 +69,7 @@ class Run:
         fails, only those that read from it are held back; the first failure is raised at the end.
         """
         failures: dict[str, PenstockError] = {}
-        self._brokers.begin()
+        self._kafka.begin(with_topics=False)
         for wave in waves(self.plan.queries):
             for query in wave:
                 self._wait(idle, failures, until_fewer_than=AT_ONCE)
@@ -118,8 +116,7 @@ class Run:
                 self._schedule_retry(query, why)
             else:
                 self._fail(query, why)
-        self._topics.begin()
-        self._brokers.begin()
+        self._kafka.begin(with_topics=True)
         self._wait(idle)
         if self.failures:
             raise self.failures[0]
@@ -181,8 +178,7 @@ class Run:
 
     def close(self) -> None:
         """End all running queries. A current batch is dropped and retried at the next start."""
-        self._topics.close()
-        self._brokers.close()
+        self._kafka.close()
         for live in self._live.values():
             for output in live.spec.outputs:
                 self._frames.filling.sink(output.sink, output.node).cancel()
@@ -206,7 +202,7 @@ class Run:
             for name, live in list(self._live.items()):
                 with expect_spark():
                     ended = live.has_ended()
-                if not ended and (trouble := self._topics.find_failure(name)) is not None:
+                if not ended and (trouble := self._kafka.find_failure(name)) is not None:
                     live.failures.append(trouble)
                     ended = True
                 self._record(live.spec)
