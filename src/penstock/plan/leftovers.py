@@ -16,7 +16,7 @@ from penstock.errors import ServiceError
 from penstock.manifest.model import Manifest
 from penstock.plan.changes.renames import read_former_names
 from penstock.plan.deployed.place import ProjectPlace
-from penstock.plan.deployed.state import forget_retired_queries, read_retired_queries
+from penstock.plan.deployed.state import read_retired_queries
 from penstock.plan.deployed.stores import StateStore
 
 
@@ -52,11 +52,6 @@ def remove_leftover(leftover: Leftover, clusters: Clusters) -> None:
         shutil.rmtree(leftover.path)
     except OSError as error:
         raise ServiceError("not-writable", f"cannot remove {leftover.path}: {error.strerror or error}") from error
-
-
-def forget_leftovers(store: StateStore, place: ProjectPlace) -> None:
-    """Remove the records of retired queries without leftovers."""
-    forget_retired_queries(store, place)
 
 
 def _directories(manifest: Manifest, place: ProjectPlace) -> Iterator[Leftover]:

@@ -13,7 +13,6 @@ from penstock.graph.model.changelog_mode import is_lookup_table, node_flow
 from penstock.graph.model.view_event_time import is_computed_time
 from penstock.keyed.operators import Aggregate
 from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Parameter, Step
-from penstock.manifest.queries.ml_models import asked_models
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.analyze.fallible import fallible_expressions
@@ -63,7 +62,7 @@ class Assembly:
         self._versioned |= versioned_tables(query)
         renamed = rename_tables(query, self._view_name)
         read = [table.name for table in tables(renamed)]
-        if asked := asked_models(node, self.graph, self._digests):
+        if asked := _asked_models(node, self.graph, self._digests):
             self.asks.update({model.function: model for model in asked.values()})
             renamed = with_functions(renamed, {name: model.function for name, model in asked.items()})
         tree = name_projections(mask_query(renamed, node.columns, node.masks).take_tree())
@@ -160,6 +159,28 @@ class Assembly:
             times = frozenset({time.column.casefold()} if time else ())
             self._flows[view] = replace(node_flow(node), times=times)
         return view
+
+
+def _asked_models(node: Node, graph: Graph, digests: Mapping[str, str]) -> dict[str, AskedModel]:
+    """The models by their name in the SQL, without those that `runtime.ml` lacks."""
+    models = graph.runtime.ml.models
+    return {
+        name: AskedModel(
+            function=_ml_function(name, answer),
+            model=name,
+            path=models[name].path,
+            content=digests.get(name),
+            answer=answer,
+        )
+        for name, answer in node.asks.items()
+        if name in models
+    }
+
+
+def _ml_function(name: str, answer: str | None) -> str:
+    """A valid function name, different for each model and result type."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return f"ML_{plain}_{zlib.crc32(f'{name} {answer}'.encode()):08x}".upper()
 
 
 def event_time_spec(time: EventTimeColumn) -> EventTimeSpec:

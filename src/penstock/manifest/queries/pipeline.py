@@ -1,19 +1,22 @@
 """The queries of a pipeline: one per set of sinks that share sources."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.config import OnError
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource, phases_of
+from penstock.connectors.kafka_sink import KafkaSink
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.connector_config import connector_config
-from penstock.manifest.model import Backfill, Every, Input, Phase, QueryOutput, QuerySpec, Step
+from penstock.manifest.model import Backfill, Check, Every, Input, Phase, QueryOutput, QuerySpec, Step
 from penstock.manifest.queries.assembly import reader, stream_name
-from penstock.manifest.queries.row_checks import row_checks
 from penstock.row_columns import OP
+from penstock.sql.analyze.fallible import fallible_expressions
 from penstock.sql.parse.query import tables
+from penstock.sql.rewrite.functions import rewrite_pipeline_functions
 from penstock.sql.rewrite.translate import to_spark
+from penstock.sql.types.int256 import mentions_int256
 
 
 def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
@@ -50,7 +53,7 @@ def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
             outputs=tuple(outputs),
             fan_out=fan_out,
             trigger=_shortest_interval(nodes, graph.intervals),
-            checks=() if fan_out else row_checks(nodes),
+            checks=() if fan_out else _row_checks(nodes),
         )
 
 
@@ -121,3 +124,36 @@ def _connected_groups(graph: Graph) -> Iterator[set[str]]:
             groups = [g for g in groups if g not in shared]
             groups.append(group.union(*shared))
     yield from groups
+
+
+def _row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
+    """The expressions on which rows may fail on their way to Kafka, by view. If column types are unknown, for 256-bit
+    integers, and for hybrid sources, failing rows are found afterwards."""
+    sinks = [node.element for node in nodes if isinstance(node.element, Sink)]
+    if len(sinks) > 1 or not isinstance(sinks[0], KafkaSink) or sinks[0].on_error == "stop":
+        return ()
+    if any(isinstance(node.element, HybridSource) for node in nodes):
+        return ()
+    if not all(_is_known(node) for node in nodes if node.kind != "sink"):
+        return ()
+    found: list[Check] = []
+    ways: dict[str, tuple[str, tuple[str, ...]]] = {node.id: (node.id, ()) for node in nodes if node.kind == "source"}
+    columns = {node.id: tuple(column.name for column in node.columns or ()) for node in nodes}
+    for node in nodes:
+        if node.query is None:
+            continue
+        fails = fallible_expressions(
+            node.query.take_tree(), {view: columns[view] for view in ways}, in_spark=rewrite_pipeline_functions
+        )
+        for view, expressions in fails.items():
+            origin, steps = ways[view]
+            found.append(Check(view=view, expressions=expressions, input=origin, steps=steps))
+        (read, *others) = node.inputs
+        if not others and read in ways:
+            origin, steps = ways[read]
+            ways[node.id] = origin, (*steps, node.id)
+    return tuple(found)
+
+
+def _is_known(node: Node) -> bool:
+    return node.columns is not None and all(c.type is not None and not mentions_int256(c.type) for c in node.columns)

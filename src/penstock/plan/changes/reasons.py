@@ -10,9 +10,11 @@ from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.operator_words import describe_operators
 from penstock.manifest.queries.input_columns import used_input_columns, used_view_columns
 from penstock.plan.changes.locations import TOPICS, is_moved, location
-from penstock.plan.changes.recorded_state import keeps_state
+from penstock.sql.analyze.statefulness import stateful_constructs
 from penstock.sql.analyze.type_choices import state_text, unnested_text
 from penstock.sql.analyze.used_columns import ColumnNames, drop_unused_outputs
+from penstock.sql.parse.dialects import SPARK
+from penstock.sql.parse.query import Problem, parse
 
 _OLD_STATE: Final = ", and its state belongs to the old SQL"
 _CONF: Final = {
@@ -28,7 +30,7 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     checkpoint holds only how far each named input was read. One input in place of another would be read from its start.
     State is different: its layout follows from the SQL.
     """
-    kept = keeps_state(before)
+    kept = _keeps_state(before)
     stateful = kept or after.stateful
     if before.stateful and not stateful:
         yield "a join with a lookup table keeps no state", False
@@ -72,6 +74,20 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
 def rebuild_hint(query: str) -> str:
     """The hint for a query that must be rebuilt."""
     return f"add `--allow-rebuild {query}`, and `--truncate` to empty its output first"
+
+
+def _keeps_state(query: QuerySpec) -> bool:
+    """Whether a recorded query keeps state. Older releases also recorded joins with lookup tables as stateful. If the
+    SQL does not tell, the record decides."""
+    lookups = frozenset(entry.view.casefold() for entry in query.inputs if entry.static)
+    if not query.stateful or not lookups or any(isinstance(step, KeyedStep) for step in query.steps):
+        return query.stateful
+    return any(_step_keeps_state(step, lookups) for step in query.steps if isinstance(step, Step))
+
+
+def _step_keeps_state(step: Step, lookups: frozenset[str]) -> bool:
+    parsed = parse(step.sql, SPARK)
+    return isinstance(parsed, Problem) or bool(stateful_constructs(parsed, lookups=lookups))
 
 
 def _other_state(before: QuerySpec, after: QuerySpec) -> str:

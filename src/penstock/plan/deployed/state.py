@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import ValidationError
 
@@ -84,8 +84,8 @@ def read_deployed_state(store: StateStore, place: ProjectPlace) -> DeployedState
         frozenset(place.filled_topics()),
         {name: _checkpoint(place, name) for name in place.existing_checkpoints()} if store.lasts else {},
         root if root is not None and root != str(place.root) else None,
-        _clusters(documents, _CONNECTOR),
-        _clusters(documents, _VIRTUAL_TOPIC),
+        _clusters(documents, "connector"),
+        _clusters(documents, "virtual-topic"),
         kept.known_readers() if kept else frozenset(),
         phases=kept.phases() if kept else {},
         places={k.removeprefix(_PLACES): d for k, d in documents.items() if k.startswith(_PLACES)},
@@ -105,12 +105,12 @@ def batch_outputs(query: QuerySpec, place: ProjectPlace) -> tuple[Path, ...]:
 
 
 _PLACES: Final = "places:"
-_CONNECTOR: Final = "connector:"
-_VIRTUAL_TOPIC: Final = "virtual-topic:"
+ResourceKind: TypeAlias = Literal["connector", "virtual-topic"]
 
 
-def _clusters(documents: Mapping[str, Any], prefix: str) -> dict[str, str]:
+def _clusters(documents: Mapping[str, Any], kind: ResourceKind) -> dict[str, str]:
     """The clusters of the resources that the project created, by name."""
+    prefix = f"{kind}:"
     return {key.removeprefix(prefix): d["cluster"] for key, d in documents.items() if key.startswith(prefix)}
 
 
@@ -164,20 +164,13 @@ def record_places(store: StateStore, place: ProjectPlace, query: str, places: Ma
         store.put(place.namespace, {_PLACES + query: dict(places)})
 
 
-def record_connector(store: StateStore, place: ProjectPlace, name: str, cluster: str) -> None:
-    store.put(place.namespace, {_CONNECTOR + name: {"cluster": cluster}})
+def record_resource(store: StateStore, place: ProjectPlace, kind: ResourceKind, name: str, cluster: str) -> None:
+    """Record that the project created a resource in a cluster."""
+    store.put(place.namespace, {f"{kind}:{name}": {"cluster": cluster}})
 
 
-def forget_connector(store: StateStore, place: ProjectPlace, name: str) -> None:
-    store.remove(place.namespace, [_CONNECTOR + name])
-
-
-def record_virtual_topic(store: StateStore, place: ProjectPlace, name: str, cluster: str) -> None:
-    store.put(place.namespace, {_VIRTUAL_TOPIC + name: {"cluster": cluster}})
-
-
-def forget_virtual_topic(store: StateStore, place: ProjectPlace, name: str) -> None:
-    store.remove(place.namespace, [_VIRTUAL_TOPIC + name])
+def forget_resource(store: StateStore, place: ProjectPlace, kind: ResourceKind, name: str) -> None:
+    store.remove(place.namespace, [f"{kind}:{name}"])
 
 
 def record_progress(

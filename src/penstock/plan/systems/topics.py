@@ -1,5 +1,5 @@
-"""Plans the topics of Kafka: create, add partitions, change settings. Topics never get fewer partitions and are never
-deleted."""
+"""Fetches the topics of brokers and plans them: create, add partitions, change settings. Topics never get fewer
+partitions and are never deleted."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -14,14 +14,7 @@ from penstock.plan.changes.locations import resolve_locations
 from penstock.plan.changes.renames import record_rename
 from penstock.plan.deployed.place import ProjectPlace
 from penstock.plan.deployed.slots import record_adoption, record_topics
-from penstock.plan.deployed.state import (
-    forget_connector,
-    forget_virtual_topic,
-    record_connector,
-    record_places,
-    record_virtual_topic,
-    retire_query,
-)
+from penstock.plan.deployed.state import forget_resource, record_places, record_resource, retire_query
 from penstock.plan.deployed.stores import StateStore
 from penstock.plan.steps import Plan
 from penstock.project.yaml.variables import Environ
@@ -96,19 +89,19 @@ def _prepare(
             case steps.RetireQuery(name):
                 retire_query(store, place, name)
             case steps.CreateConnector(connector) | steps.ChangeConnector(connector):
-                record_connector(store, place, connector.name, str(connector.cluster))
+                record_resource(store, place, "connector", connector.name, str(connector.cluster))
                 changes.put_connector(connector)
             case steps.RestartConnector(connector):
                 changes.restart_connector(connector)
             case steps.DeleteConnector(name, cluster):
                 changes.delete_connector(name, cluster)
-                forget_connector(store, place, name)
+                forget_resource(store, place, "connector", name)
             case steps.CreateVirtualTopic(rule, cluster) | steps.ChangeVirtualTopic(rule, cluster):
-                record_virtual_topic(store, place, rule.virtual_topic, cluster)
+                record_resource(store, place, "virtual-topic", rule.virtual_topic, cluster)
                 changes.put_virtual_topic(rule)
             case steps.DeleteVirtualTopic(name, cluster):
                 changes.delete_virtual_topic(name, cluster)
-                forget_virtual_topic(store, place, name)
+                forget_resource(store, place, "virtual-topic", name)
             case (
                 steps.LeaveTopic() | steps.StartQuery() | steps.ResumeQuery() | steps.RestartQuery() | steps.HoldQuery()
             ):

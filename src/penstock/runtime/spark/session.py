@@ -22,11 +22,10 @@ from penstock.clients.masked_answers import IN_WORKERS
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.spark.class_archive import archive_option
-from penstock.runtime.spark.code_archive import pack_code
 from penstock.runtime.spark.errors import failure_of
 from penstock.runtime.spark.masked_log import MaskedFormatter, write_log_settings
 from penstock.runtime.spark.process import OomKills, is_spark_gone, kill_process, spark_lost_error
-from penstock.runtime.spark.python_workers import worker_python_variables
+from penstock.runtime.spark.python_workers import pack_code, worker_python_variables
 from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.spark_internals.jvm import (
     Jvm,
