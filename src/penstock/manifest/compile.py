@@ -24,9 +24,10 @@ def compile(graph: Graph, digests: Mapping[str, str] = MappingProxyType({})) -> 
     """Compile a graph. `digests` are those of the files of `runtime.ml`."""
     made = project_queries(graph, digests) if graph.format == "project" else pipeline_queries(graph)
     queries = tuple(map(with_pushdown, made))
-    spark = graph.runtime.spark
+    spark, about = graph.runtime.spark, graph.about
+    version, description = (about.version, about.description) if about else (None, None)
     return Manifest(
-        project=_about(graph),
+        project=About(name=graph.name, format=graph.format, version=version, description=description),
         **elements(graph),
         dag=dag(graph),
         topics=tuple(_topics(graph)),
@@ -37,12 +38,6 @@ def compile(graph: Graph, digests: Mapping[str, str] = MappingProxyType({})) -> 
         schemas=tuple(schemas(graph)),
         spark=SparkSpec(master=spark.master, config=spark.config, covered_log=any(query.covers for query in queries)),
     )
-
-
-def _about(graph: Graph) -> About:
-    about = graph.about
-    version, description = (about.version, about.description) if about else (None, None)
-    return About(name=graph.name, format=graph.format, version=version, description=description)
 
 
 def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:

@@ -141,7 +141,7 @@ def schemas(graph: Graph) -> Iterator[SchemaSpec]:
             subject=node.element.subject,
             node=node.id,
             schema_type=form.upper(),
-            schema_=_parse_definition(schema.definition) if form != "protobuf" else schema.definition,
+            schema_=json.loads(schema.definition) if form != "protobuf" else schema.definition,
             compatibility=_compatibility(schema, graph),
         )
 
@@ -151,7 +151,3 @@ def _compatibility(schema: ModelSchema | SchemaReference | None, graph: Graph) -
     registry = graph.runtime.schema_registry
     said = (schema and schema.compatibility) or (registry and registry.compatibility)
     return said.upper() if said else None
-
-
-def _parse_definition(definition: str) -> Any:
-    return json.loads(definition)

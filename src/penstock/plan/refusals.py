@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import Input, Manifest, Parameter, QuerySpec
+from penstock.manifest.model import Manifest, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
 from penstock.manifest.resources import ConnectorSpec
 from penstock.plan.changes.reasons import rebuild_hint
@@ -19,13 +19,9 @@ def unallowed_rebuilds(steps: Iterable[Step], renames: Collection[Rename] = ()) 
     state."""
     for step in steps:
         if isinstance(step, RebuildQuery) and not step.allowed:
-            hints = (carry_hint(step.query, renames), rebuild_hint(step.query.name))
-            yield Diagnostic(
-                "rebuild-refused",
-                f"`{step.query.name}` must be rebuilt: {step.reason}",
-                hint="; or ".join(filter(None, hints)),
-                params={"name": step.query.name},
-            )
+            text = f"`{step.query.name}` must be rebuilt: {step.reason}"
+            hint = "; or ".join(filter(None, (carry_hint(step.query, renames), rebuild_hint(step.query.name))))
+            yield Diagnostic("rebuild-refused", text, hint=hint, params={"name": step.query.name})
 
 
 def unadopted_state(adopt: AdoptState | None) -> Iterator[Diagnostic]:
@@ -40,27 +36,22 @@ def unadopted_state(adopt: AdoptState | None) -> Iterator[Diagnostic]:
 
 
 def unset_in_query(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
+    offset_tables = [entry.backfill.offset_table for entry in query.inputs if entry.backfill is not None]
     needed = [
         *(name for parameter in _parameters(query) for name in _variables(parameter)),
-        *(name for o in query.outputs for name, default, _ in find_references(o.sink) if not default),
-        *(
-            name
-            for i in query.inputs
-            for name, default, _ in find_references([*i.sources, *_offset_table(i)])
-            if not default
-        ),
+        *_required([output.sink for output in query.outputs]),
+        *_required([*(source for entry in query.inputs for source in entry.sources), *filter(None, offset_tables)]),
     ]
     yield from _missing(query.name, needed, environ)
 
 
-def _offset_table(entry: Input) -> list[dict[str, Any]]:
-    said = entry.backfill.offset_table if entry.backfill is not None else None
-    return [said] if said is not None else []
-
-
 def unset_in_connector(connector: ConnectorSpec, environ: Environ) -> Iterator[Diagnostic]:
-    needed = [name for name, default, _ in find_references(connector.config) if not default]
-    yield from _missing(connector.name, needed, environ)
+    yield from _missing(connector.name, _required(connector.config), environ)
+
+
+def _required(value: Any) -> list[str]:
+    """The variables without a default that a value refers to."""
+    return [name for name, default, _ in find_references(value) if not default]
 
 
 def _missing(of: str, needed: Collection[str], environ: Environ) -> Iterator[Diagnostic]:
@@ -77,9 +68,7 @@ def _parameters(query: QuerySpec) -> Iterator[Parameter]:
 
 
 def _variables(parameter: Parameter) -> list[str]:
-    if parameter.kind == "text":
-        return [name for name, default, _ in find_references(parameter.of) if not default]
-    return [parameter.of]
+    return _required(parameter.of) if parameter.kind == "text" else [parameter.of]
 
 
 def unrunnable_queries(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
@@ -93,9 +82,8 @@ def unrunnable_queries(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[
             if asked.content is None:
                 text = f"`{query.name}` calls `{asked.model}`, and its file `{asked.path}` does not exist"
                 hint = "add the file, change `runtime.ml`, or run other queries with --select"
-                yield Diagnostic(
-                    "ml-model-missing", text, hint=hint, params={"query": query.name, "model": asked.model}
-                )
+                params = {"query": query.name, "model": asked.model}
+                yield Diagnostic("ml-model-missing", text, hint=hint, params=params)
     available = {*registry.types("source"), *registry.types("sink")}
     for query in chosen:
         types = {

@@ -22,6 +22,7 @@ def project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QueryS
             flow = assembly.add_model(node, node.id)
             within = [graph[step.node] for step in assembly.steps]
             stateful = any(n.stateful for n in within) or any(isinstance(s, KeyedStep) for s in assembly.steps)
+            guarded = stateful or on_kafka or sum(not entry.static for entry in assembly.inputs) > 1
             rules = row_rules(graph, node)
             yield QuerySpec(
                 name=node.name,
@@ -45,14 +46,10 @@ def project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QueryS
                     dict.fromkeys([*(word for n in within for word in n.hindrances), *unsupported_rules(node, rules)])
                 ),
                 asks=tuple(assembly.asks.values()),
-                checks=tuple(assembly.checks) if stateful or _streams(assembly) > 1 or on_kafka else (),
+                checks=tuple(assembly.checks) if guarded else (),
                 trigger=_trigger(node.element),
                 covers=() if graph.clear_letters else masked_names(within, [graph[i.node] for i in assembly.inputs]),
             )
-
-
-def _streams(assembly: Assembly) -> int:
-    return sum(not entry.static for entry in assembly.inputs)
 
 
 _STATE_STORES: Final = {

@@ -53,13 +53,13 @@ class KafkaDeadLetters:
     def __init__(self, cluster: Cluster, owner: str) -> None:
         self._cluster = cluster
         self._owner = owner
-        self._create_table: set[str] = set()
+        self._created_topics: set[str] = set()
 
     def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
         topic = dead_letter_topic(node)
-        if topic not in self._create_table:
+        if topic not in self._created_topics:
             self._admin.create(topic, 1, -1, {"max.message.bytes": str(_LARGEST), "retention.ms": "-1"})
-            self._create_table.add(topic)
+            self._created_topics.add(topic)
         named = [name for name in (*_ABOUT, WITHHELD) if name in dead_letters.columns]
         about = f.array(_header(OWNER, f.lit(self._owner)), *(_header(name, f.col(name)) for name in named))
         headers = f.filter(about, lambda header: header["value"].isNotNull())

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.clients.kafka.decode import FAULTS
-from penstock.connectors.contract import ERROR, ORIGIN
+from penstock.connectors.contract import ERROR
 from penstock.manifest.model import Input
 from penstock.runtime.spark.errors import stop_condition
 from penstock.spark_internals.plan_metrics import apply_pinned_filter, count_filtered_rows, observed_value
@@ -50,10 +50,6 @@ def filter_decodable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFra
 def drop_undecodable(rows: DataFrame) -> DataFrame:
     """Drop the undecodable records of a batch that is read again."""
     return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
-
-
-def drop_origin(rows: DataFrame) -> DataFrame:
-    return rows.drop(ORIGIN)
 
 
 def count_undecodable(session: SparkSession, query: str, entry: Input, *, alone: bool) -> int:

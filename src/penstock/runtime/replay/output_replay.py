@@ -64,7 +64,7 @@ class OutputReplay:
         self._frames = frames
         self._outside = outside
         self._errors = dead_letter_store(query, outside.errors)
-        self._entry: Input = next(entry for entry in query.inputs if not entry.static)
+        self._entry: Input = query.streams[0]
         self._inputs: list[QueryInput] = frames.inputs(query)
         self._input = self._inputs[query.inputs.index(self._entry)]
         self._output: QueryOutput = next(output for output in query.outputs if output.node == node)

@@ -35,8 +35,7 @@ _STAY: Final[Mapping[str, str]] = {
 
 def replay_refusal(query: QuerySpec) -> str | None:
     """Return why records cannot be replayed through a query outside its stream; None if they can."""
-    streams = [entry for entry in query.inputs if not entry.static]
-    if not query.stateful and len(streams) == 1:
+    if not query.stateful and len(query.streams) == 1:
         return None
     text = f"`{query.name}` remembers rows, or has several inputs: no record goes through it beside the stream"
     return f"{text}; write them into their topic again, as their writer would"

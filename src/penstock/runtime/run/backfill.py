@@ -39,8 +39,8 @@ class BackfillPhases:
     @property
     def finished(self) -> bool:
         """Whether all phases are finished and no topic follows."""
-        streams = [entry for entry in self._spec.inputs if not entry.static]
-        return all(entry.backfill is not None and self._has_finished(entry, entry.backfill) for entry in streams)
+        backfills = [(entry, entry.backfill) for entry in self._spec.streams]
+        return all(backfill is not None and self._has_finished(entry, backfill) for entry, backfill in backfills)
 
     @property
     def is_backfilling(self) -> bool:
