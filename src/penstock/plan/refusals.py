@@ -36,11 +36,11 @@ def unadopted_state(adopt: AdoptState | None) -> Iterator[Diagnostic]:
 
 
 def unset_in_query(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
-    offset_tables = [entry.backfill.offset_table for entry in query.inputs if entry.backfill is not None]
+    read = [(entry.sources, entry.backfill and entry.backfill.offset_table) for entry in query.inputs]
     needed = [
         *(name for parameter in _parameters(query) for name in _variables(parameter)),
         *_required([output.sink for output in query.outputs]),
-        *_required([*(source for entry in query.inputs for source in entry.sources), *filter(None, offset_tables)]),
+        *_required(read),
     ]
     yield from _missing(query.name, needed, environ)
 

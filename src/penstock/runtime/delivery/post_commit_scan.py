@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from penstock.batch import BatchRef, PartRead
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import Input, QuerySpec
+from penstock.plan.deployed.place import last_number
 from penstock.runtime.checkpoint import layout
 from penstock.runtime.checkpoint.layout import BatchTime, last_offsets, start_offset
 from penstock.runtime.checkpoint.offset_commit import Positions, flatten_positions
@@ -45,20 +46,19 @@ class PostCommitScan:
     def begin(self) -> None:
         """Scan what was committed after the last scan, and start to accept committed batches."""
         self.catch_up()
-        self._write_mark(_reached_offsets(self.checkpoint, min))
+        layout.write_note(self.checkpoint, _MARK, _reached_offsets(self.checkpoint, min))
         self._thread = threading.Thread(target=self._work, name=f"after {self.spec.name}", daemon=True)
         self._thread.start()
 
     def catch_up(self) -> None:
         """Scan what was committed after the last scan, while the query does not run."""
-        mark = self.checkpoint / _MARK
-        done = layout.last_number(self.checkpoint / "commits")
-        if mark.is_file() and done is not None:
-            seen: Offsets = json.loads(mark.read_text(encoding="utf-8"))
+        seen: Offsets | None = layout.read_note(self.checkpoint, _MARK)
+        done = last_number(self.checkpoint / "commits")
+        if seen is not None and done is not None:
             reached = _reached_offsets(self.checkpoint, max)
             if _is_behind(seen, reached):
                 self._scan_backlog(seen, reached, done)
-        mark.unlink(missing_ok=True)
+        (self.checkpoint / _MARK).unlink(missing_ok=True)
 
     def _scan_backlog(self, seen: Offsets, reached: Offsets, done: int) -> None:
         """Scan what was read since and still exists. Dead letters record the ranges of records that do not."""
@@ -113,7 +113,7 @@ class PostCommitScan:
         found = {name: int(next(iter(counted.values())) or 0) for name, counted in batch.observed.items()}
         before, after = _merge_offsets(batch.starts, min), _merge_offsets(batch.ends, max)
         self._scan_range(before, after, found, batch.batch_id, BatchTime(batch.began_ms, 0))
-        self._write_mark(_merge_offsets(batch.ends, min))
+        layout.write_note(self.checkpoint, _MARK, _merge_offsets(batch.ends, min))
 
     def _scan_range(
         self, before: Offsets, after: Offsets, found: Mapping[str, int] | None, batch_id: int, time: BatchTime
@@ -136,12 +136,6 @@ class PostCommitScan:
         topic = str(entry.source["topic"])
         begun = json.dumps({topic: before[topic]}) if topic in before else start_offset(self.checkpoint, entry.name)
         return PartRead(before=begun, after=json.dumps({topic: after[topic]}))
-
-    def _write_mark(self, reached: Offsets) -> None:
-        self.checkpoint.mkdir(parents=True, exist_ok=True)
-        new = self.checkpoint / f".{_MARK}"
-        new.write_text(json.dumps(reached), encoding="utf-8")
-        new.replace(self.checkpoint / _MARK)
 
 
 def _merge_offsets(

@@ -5,7 +5,6 @@ finished is also stored next to the offsets, for a machine that has lost its dis
 every reader has a name of its own there, and batch numbers continue, so that sinks never confuse batches of two phases.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +15,7 @@ from penstock.connectors.contract import ReadRequest
 from penstock.connectors.hybrid import MISMATCH_HINT, describe_phase
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Backfill, Input, QuerySpec
-from penstock.runtime.checkpoint.layout import start_offset
+from penstock.runtime.checkpoint.layout import read_note, start_offset, write_note
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.input_rows import columns_of
 from penstock.runtime.run.resources import RunResources
@@ -34,7 +33,7 @@ class BackfillPhases:
         self._checkpoint = checkpoint
         self._frames = frames
         self._outside = outside
-        self._noted: dict[str, dict[str, Any]] = _read(checkpoint / _NOTE)
+        self._noted: dict[str, dict[str, Any]] = read_note(checkpoint, _NOTE) or {}
 
     @property
     def finished(self) -> bool:
@@ -74,7 +73,7 @@ class BackfillPhases:
         for entry, _ in ended:
             self._noted[entry.name] = {**self._noted[entry.name], "done": self._finished_phases(entry) + 1}
         if ended:
-            self._write()
+            write_note(self._checkpoint, _NOTE, self._noted)
         return any(not self._has_finished(entry, backfill) for entry, backfill in ended)
 
     def _backfilled_inputs(self) -> Iterator[tuple[Input, Backfill]]:
@@ -117,18 +116,7 @@ class BackfillPhases:
             done = len(backfill.phases) if kept else 0
             self._noted[entry.name] = {"done": done, "begins": kept or self._outside.start_offsets(entry, backfill)}
         if new:
-            self._write()
-
-    def _write(self) -> None:
-        self._checkpoint.mkdir(parents=True, exist_ok=True)
-        fresh = self._checkpoint / f".{_NOTE}"
-        fresh.write_text(json.dumps(self._noted), encoding="utf-8")
-        fresh.replace(self._checkpoint / _NOTE)
-
-
-def _read(note: Path) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
-    return found
+            write_note(self._checkpoint, _NOTE, self._noted)
 
 
 def _phase_count(backfill: Backfill) -> int:

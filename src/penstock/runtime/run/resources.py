@@ -17,10 +17,10 @@ from penstock.errors import QueryFailed
 from penstock.manifest.model import Backfill, Input, QuerySpec
 from penstock.plan.deployed.consumer_groups import ChosenGroups, groups
 from penstock.plan.deployed.offsets import OffsetStore, reader_of, readers
-from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.place import ProjectPlace, last_number
 from penstock.plan.deployed.stores import StateStore
 from penstock.project.yaml.variables import Environ, resolve_variables
-from penstock.runtime.checkpoint.layout import last_number, last_offsets, start_offset
+from penstock.runtime.checkpoint.layout import last_offsets, start_offset
 from penstock.runtime.checkpoint.offset_commit import (
     OffsetCommitter,
     Positions,
