@@ -46,19 +46,14 @@ def connectors(graph: Graph) -> Iterator[ConnectorSpec]:
         kind = CONNECTOR_CLASSES.get(connector.type, connector.type)
         tasks = {} if connector.tasks_max is None else {"tasks.max": str(connector.tasks_max)}
         clusters = graph.runtime.connect
+        own = {"name": node.name, "connector.class": kind, "topics": ",".join(topics)}
         yield ConnectorSpec(
             name=node.name,
             node=node.id,
             connector_class=kind,
             topics=tuple(topics),
             cluster=node.element.advanced.connect_cluster or (clusters.default if clusters else None),
-            config={
-                "name": node.name,
-                "connector.class": kind,
-                "topics": ",".join(topics),
-                **tasks,
-                **connector.config,
-            },
+            config={**own, **tasks, **connector.config},
         )
 
 

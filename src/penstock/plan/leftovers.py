@@ -72,11 +72,7 @@ def _directories(manifest: Manifest, place: ProjectPlace) -> Iterator[Leftover]:
 
 def _dead_letter_topics(manifest: Manifest, place: ProjectPlace, store: StateStore) -> Collection[str]:
     """The error topics of the project, including those under former names of models."""
-    nodes = {
-        node
-        for query in manifest.queries
-        for node in (*(i.node for i in query.inputs), *(o.node for o in query.outputs))
-    }
+    nodes = {part.node for query in manifest.queries for part in (*query.inputs, *query.outputs)}
     former = (f"model.{old}" for old, new in read_former_names(store, place).items() if f"model.{new}" in nodes)
     return {dead_letter_topic(node) for node in (*nodes, *former)}
 
@@ -89,9 +85,8 @@ def _topics(manifest: Manifest, place: ProjectPlace, kept: Collection[str]) -> I
     for path in _folders(place.topics):
         writers = {_id(note, "checkpoint_id") for note in path.glob(f"*/{NOTE}")}
         if path.name not in used and writers and writers <= own:
-            yield Leftover(
-                "topic", path.name, "a query of this project wrote it, and nothing reads or writes it now", path
-            )
+            reason = "a query of this project wrote it, and nothing reads or writes it now"
+            yield Leftover("topic", path.name, reason, path)
 
 
 def _kafka_topics(
@@ -111,8 +106,8 @@ def _kafka_topics(
 def _used_topics(manifest: Manifest) -> Collection[str]:
     """Every topic that something in the project reads or writes."""
     read = [source.get("topic") for query in manifest.queries for entry in query.inputs for source in entry.sources]
-    told = [stream.get("topic") for stream in manifest.streams.values()]
-    return {str(topic) for topic in (*read, *told, *(topic.name for topic in manifest.topics)) if topic}
+    streams = [stream.get("topic") for stream in manifest.streams.values()]
+    return {str(topic) for topic in (*read, *streams, *(topic.name for topic in manifest.topics)) if topic}
 
 
 def _folders(root: Path) -> list[Path]:

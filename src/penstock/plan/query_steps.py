@@ -126,6 +126,5 @@ def _same_target(query: QuerySpec, deployed: DeployedState, manifest: Manifest) 
 
 
 def _target(output: QueryOutput) -> dict[str, Any]:
-    return {
-        key: value for key, value in output.sink.items() if key not in ("from", "primary_key", "deduplicate", "isolate")
-    }
+    no_target = ("from", "primary_key", "deduplicate", "isolate")
+    return {key: value for key, value in output.sink.items() if key not in no_target}

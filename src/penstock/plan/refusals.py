@@ -27,12 +27,10 @@ def unallowed_rebuilds(steps: Iterable[Step], renames: Collection[Rename] = ()) 
 def unadopted_state(adopt: AdoptState | None) -> Iterator[Diagnostic]:
     """Ask for consent before an environment adopts foreign state."""
     if adopt is not None and not adopt.allowed:
-        environment, queries = adopt.adoption.environment, adopt.adoption.queries
-        text = (
-            f"`{environment}` has no state yet, and the project ran without an environment before ({queries} queries)"
-        )
+        name, queries = adopt.adoption.environment, adopt.adoption.queries
+        text = f"`{name}` has no state yet, and the project ran without an environment before ({queries} queries)"
         hint = "add `--adopt-state` to resume from that state; `--allow-rebuild all` starts over without it"
-        yield Diagnostic("state-elsewhere", text, hint=hint, params={"environment": environment})
+        yield Diagnostic("state-elsewhere", text, hint=hint, params={"environment": name})
 
 
 def unset_in_query(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:

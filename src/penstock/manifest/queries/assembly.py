@@ -148,10 +148,8 @@ class Assembly:
         node = self.graph[node_id]
         view = node_id if self._uses[node_id] == 1 else f"{node_id}#{self._uses[node_id]}"
         if node.materialized == "virtual_topic":
-            told = node_flow(node)
-            self._flows[view] = replace(
-                self.add_model(node, view), lateness_ms=told.lateness_ms, keeps_late=told.keeps_late, mixed=told.mixed
-            )
+            flow, own = self.add_model(node, view), node_flow(node)
+            self._flows[view] = replace(flow, lateness_ms=own.lateness_ms, keeps_late=own.keeps_late, mixed=own.mixed)
         else:
             time = self._times.get(node_id) or node.event_time
             self.inputs.append(reader(view, node, self._read(node), time))

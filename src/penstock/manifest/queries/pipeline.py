@@ -98,9 +98,8 @@ def _relax_input(entry: Input, sinks: list[Sink], *, by_operation: bool) -> Inpu
     source = dict(entry.source)
     if source["type"] == "kafka" and not (by_operation or any(sink.capabilities.changes for sink in sinks)):
         source["operation"] = False
-    return entry.model_copy(
-        update={"source": source, "any_order": not any(sink.capabilities.ordered for sink in sinks)}
-    )
+    any_order = not any(sink.capabilities.ordered for sink in sinks)
+    return entry.model_copy(update={"source": source, "any_order": any_order})
 
 
 def _reads_twice(nodes: list[Node]) -> bool:
@@ -137,21 +136,21 @@ def _row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
     if not all(_is_known(node) for node in nodes if node.kind != "sink"):
         return ()
     found: list[Check] = []
-    ways: dict[str, tuple[str, tuple[str, ...]]] = {node.id: (node.id, ()) for node in nodes if node.kind == "source"}
+    origins: dict[str, tuple[str, tuple[str, ...]]]
+    origins = {node.id: (node.id, ()) for node in nodes if node.kind == "source"}
     columns = {node.id: tuple(column.name for column in node.columns or ()) for node in nodes}
     for node in nodes:
         if node.query is None:
             continue
-        fails = fallible_expressions(
-            node.query.take_tree(), {view: columns[view] for view in ways}, in_spark=rewrite_pipeline_functions
-        )
+        known = {view: columns[view] for view in origins}
+        fails = fallible_expressions(node.query.take_tree(), known, in_spark=rewrite_pipeline_functions)
         for view, expressions in fails.items():
-            origin, steps = ways[view]
+            origin, steps = origins[view]
             found.append(Check(view=view, expressions=expressions, input=origin, steps=steps))
         (read, *others) = node.inputs
-        if not others and read in ways:
-            origin, steps = ways[read]
-            ways[node.id] = origin, (*steps, node.id)
+        if not others and read in origins:
+            origin, steps = origins[read]
+            origins[node.id] = origin, (*steps, node.id)
     return tuple(found)
 
 

@@ -19,9 +19,8 @@ _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 
 def row_rules(graph: Graph, node: Node) -> tuple[RowRule, ...]:
     """The rules for the rows of a model. Rows that meet the conditions pass."""
-    return tuple(
-        rule for test in graph.tests if test.node == node.id for rule in _rules_of(test, test.element.assertions, node)
-    )
+    tests = [test for test in graph.tests if test.node == node.id]
+    return tuple(rule for test in tests for rule in _rules_of(test, test.element.assertions, node))
 
 
 def _rules_of(test: LinkedTest, assertions: Iterable[asked.Assertion], node: Node) -> tuple[RowRule, ...]:

@@ -8,7 +8,7 @@ from penstock.config import describe_duration
 from penstock.keyed.operators import Aggregate, Ranking
 from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.operator_words import describe_operators
-from penstock.manifest.queries.input_columns import used_input_columns, used_view_columns
+from penstock.manifest.queries.input_columns import has_operators, used_input_columns, used_view_columns
 from penstock.plan.changes.locations import TOPICS, is_moved, location
 from penstock.sql.analyze.statefulness import stateful_constructs
 from penstock.sql.analyze.type_choices import state_text, unnested_text
@@ -80,7 +80,7 @@ def _keeps_state(query: QuerySpec) -> bool:
     """Whether a recorded query keeps state. Older releases also recorded joins with lookup tables as stateful. If the
     SQL does not tell, the record decides."""
     lookups = frozenset(entry.view.casefold() for entry in query.inputs if entry.static)
-    if not query.stateful or not lookups or any(isinstance(step, KeyedStep) for step in query.steps):
+    if not query.stateful or not lookups or has_operators(query):
         return query.stateful
     return any(_step_keeps_state(step, lookups) for step in query.steps if isinstance(step, Step))
 
@@ -99,9 +99,8 @@ def _other_state(before: QuerySpec, after: QuerySpec) -> str:
             begun = f"`state_ttl_ms` is new ({_describe_ttls(after)})" if came else "`state_ttl_ms` was removed"
             return f"{begun}, and state has another layout {'with' if came else 'without'} it"
         return "`allowed_lateness_ms` changed, and its windows are kept by it"
-    if _has_windows(before) != _has_windows(after) and not (
-        _has_other_operators(before) or _has_other_operators(after)
-    ):
+    has_others = _has_other_operators(before) or _has_other_operators(after)
+    if _has_windows(before) != _has_windows(after) and not has_others:
         now = "late rows correct its windows now" if _has_windows(after) else "late rows no longer correct its windows"
         return f"{now}, and their state has another layout"
     old_words, new_words = (_operator_descriptions(query) for query in (before, after))
@@ -113,11 +112,7 @@ def _other_state(before: QuerySpec, after: QuerySpec) -> str:
 
 
 def _operator_descriptions(query: QuerySpec) -> list[str]:
-    return (
-        [operator.what for operator in describe_operators(query)]
-        if any(isinstance(s, KeyedStep) for s in query.steps)
-        else []
-    )
+    return [operator.what for operator in describe_operators(query)] if has_operators(query) else []
 
 
 def _works(query: QuerySpec) -> list[str | KeyedStep]:

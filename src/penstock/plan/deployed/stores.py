@@ -82,9 +82,8 @@ class SqliteStore:
 
     def remove(self, namespace: str, keys: list[str]) -> None:
         with self._connection() as connection:
-            connection.executemany(
-                f"DELETE FROM {self._table} WHERE namespace = ? AND key = ?", [(namespace, k) for k in keys]
-            )
+            delete = f"DELETE FROM {self._table} WHERE namespace = ? AND key = ?"
+            connection.executemany(delete, [(namespace, key) for key in keys])
 
     def hold_lock(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[StoreLock]:
         return nullcontext(StoreLock(_nothing))
@@ -169,9 +168,8 @@ class PostgresStateStore:
         from psycopg.errors import UndefinedTable
 
         with self.server.connect() as db, suppress(UndefinedTable):
-            db.execute(
-                f"DELETE FROM {self._table.parameter_safe} WHERE namespace = %s AND key = ANY(%s)", (namespace, keys)
-            )
+            delete = f"DELETE FROM {self._table.parameter_safe} WHERE namespace = %s AND key = ANY(%s)"
+            db.execute(delete, (namespace, keys))
 
     @contextmanager
     def hold_lock(self, namespace: str, busy: str = RUNNING) -> Iterator[StoreLock]:

@@ -55,9 +55,8 @@ def ask_gateway(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, s
 
 def _is_served(rule: GatewayRule, wanted: Mapping[str, GatewayInterceptor], there: GatewayState) -> bool:
     """Whether a virtual topic is up to date, so that no request is needed."""
-    return (
-        there.aliases.get(rule.virtual_topic) == rule.physical_topic and _existing_interceptors(rule, there) == wanted
-    )
+    has_topic = there.aliases.get(rule.virtual_topic) == rule.physical_topic
+    return has_topic and _existing_interceptors(rule, there) == wanted
 
 
 def _existing_interceptors(rule: GatewayRule, there: GatewayState) -> dict[str, GatewayInterceptor]:
@@ -158,7 +157,6 @@ def _changes(has: Mapping[str, GatewayInterceptor], wanted: Mapping[str, Gateway
 
 
 def _describe_interceptor(interceptor: GatewayInterceptor | None) -> str:
-    """A short description of an interceptor."""
     if interceptor is None:
         return "none"
     if "statement" in interceptor.config:

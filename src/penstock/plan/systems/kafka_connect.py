@@ -79,18 +79,14 @@ def connector_refusals(manifest: Manifest, deployed: Mapping[str, str], workers:
         if state is not None and not _is_own(connector, deployed):
             changes = list(_changes(connector, state.config, workers.settings[connector.name]))
             if changes:
-                text = (
-                    f"Kafka Connect has a connector `{connector.name}` that this project did not create, "
-                    f"with other settings: {', '.join(changes)}"
-                )
+                text = f"Kafka Connect has a connector `{connector.name}` that this project did not create"
+                text += f", with other settings: {', '.join(changes)}"
                 hint = "rename the model, or delete the connector if nobody needs it"
                 yield Diagnostic("connector-taken", text, hint=hint, params={"connector": connector.name})
         if str(connector.cluster) not in workers.there:
             text = f"`{connector.name}` needs Kafka Connect, and no Connect cluster is configured"
-            hint = (
-                f"name one in `runtime.connect`; `penstock compile` writes the configuration for "
-                f"{connector.connector_class}; or use --select"
-            )
+            export = f"`penstock compile` writes the configuration for {connector.connector_class}"
+            hint = f"name one in `runtime.connect`; {export}; or use --select"
             yield Diagnostic("not-runnable-here", text, hint=hint, params={"connector": connector.name})
         settings = workers.settings.get(connector.name, {})
         for problem in workers.problems.get(connector.name, ()):

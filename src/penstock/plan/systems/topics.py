@@ -57,7 +57,6 @@ def _topics(asked: KafkaAdmin, nodes: Sequence[str]) -> Mapping[str, TopicState]
 
 
 def topic_steps(topic: TopicSpec, directories: Collection[str], broker: Mapping[str, TopicState]) -> list[TopicStep]:
-    """The steps from the existing state to the project."""
     if not topic.on_kafka:
         return [] if topic.name in directories else [CreateTopic(topic)]
     state = broker.get(topic.name)
@@ -103,7 +102,8 @@ def missing_topics(
             name = entry.topic
             if name is not None and name not in own and name not in broker:
                 text = f"`{query.name}` reads the topic `{name}`, which Kafka does not have"
-                hint = (
-                    did_you_mean(name, broker) or "it is written outside this project, so Penstock does not create it"
-                )
+                hint = did_you_mean(name, broker) or _NOT_OURS
                 yield Diagnostic("topic-missing", text, hint=hint, params={"name": name})
+
+
+_NOT_OURS: Final = "it is written outside this project, so Penstock does not create it"

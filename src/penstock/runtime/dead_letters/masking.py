@@ -92,9 +92,8 @@ def _mask_values(text: Column, names: Sequence[str]) -> Column:
     """Mask the values in a JSON object; null if it is no object, or if a name occurs below its top level."""
     cover = f.parse_json(f.lit(f'"{MASK}"'))
     fields = try_column(f.from_json(text, _VARIANTS))
-    shown = f.to_json(
-        f.transform_values(fields, lambda key, value: f.when(f.lower(key).isin(*names), cover).otherwise(value))
-    )
+    masked = f.transform_values(fields, lambda key, value: f.when(f.lower(key).isin(*names), cover).otherwise(value))
+    shown = f.to_json(masked)
     listed = "|".join(_escape_regex(name) for name in names)
     deeper = shown.rlike(rf'(?i)"({listed})"\s*:\s*(?!"\*\*\*")')
     return f.when(~deeper, shown)

@@ -66,16 +66,10 @@ class KafkaDeadLetters:
         if "headers" in dead_letters.columns:
             own = f.filter("headers", lambda header: ~header["key"].startswith(HEADER))
             headers = f.concat(headers, f.coalesce(own, f.array().cast(_HEADERS)))
-        found = dead_letters.select(
-            f.col("key").cast("binary"), f.col("value").cast("binary"), headers.alias("headers")
-        )
-        rows, count = observe_count(found)
-        options = {
-            **self._cluster.kafka.spark_options(),
-            "kafka.max.request.size": str(_LARGEST),
-            "includeHeaders": "true",
-        }
-        rows.write.format("kafka").mode("append").options(**options, topic=topic).save()
+        key, value = (f.col(name).cast("binary") for name in ("key", "value"))
+        rows, count = observe_count(dead_letters.select(key, value, headers.alias("headers")))
+        options = {"kafka.max.request.size": str(_LARGEST), "includeHeaders": "true", "topic": topic}
+        rows.write.format("kafka").mode("append").options(**self._cluster.kafka.spark_options(), **options).save()
         return count()
 
     @cached_property

@@ -138,9 +138,8 @@ class ProgressBoard:
 
     def snapshot(self) -> list[QueryProgress]:
         with self._changed:
-            return [
-                replace(row, waiting_for=self._waiting_for(row)) for row in map(self._with_elapsed, self._rows.values())
-            ]
+            rows = map(self._with_elapsed, self._rows.values())
+            return [replace(row, waiting_for=self._waiting_for(row)) for row in rows]
 
     def _with_elapsed(self, row: QueryProgress) -> QueryProgress:
         if row.state not in ("running", "stopping"):

@@ -77,11 +77,8 @@ class OutputReplay:
         if gone:
             node = self._output.node
             kept_by = node if has_failed_one_sink(gone[0]) else self._entry.node
-            self._outside.errors.write(
-                kept_by,
-                dead_letters.missing_records(session, gone, node),
-                replace(self.batch_ref(gone), batch_id=_MISSING),
-            )
+            missing = dead_letters.missing_records(session, gone, node)
+            self._outside.errors.write(kept_by, missing, replace(self.batch_ref(gone), batch_id=_MISSING))
         return found, len(gone)
 
     def drop_superseded(self, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
@@ -106,9 +103,8 @@ class OutputReplay:
                 return act()
             except SPARK_ERRORS as error:
                 if not self._outside.resolve_schema(error):
-                    raise mask_failure(self._query, failure_of(error)).with_context(
-                        f"delivering records to `{self._query.name}` again"
-                    ) from error
+                    failure = mask_failure(self._query, failure_of(error))
+                    raise failure.with_context(f"replaying records to `{self._query.name}`") from error
 
     @property
     def _replace_key(self) -> Sequence[str]:
@@ -126,15 +122,14 @@ class OutputReplay:
         return [x for x in letters if (x.about["partition"], x.about["offset"]) not in passed]
 
     def _compute_with_records(self, rows: DataFrame) -> DataFrame | None:
-        query, view = self._query, self._output.view
-        read = self._add_order(rows)
-        return self._frames.rows_with_records(query, view, self._entry, read, untimed=True)
+        read, view = self._add_order(rows), self._output.view
+        return self._frames.rows_with_records(self._query, view, self._entry, read, untimed=True)
 
     def _decode_records(self, letters: Sequence[DeadLetter], session: SparkSession) -> DataFrame:
         records = session.createDataFrame([_record(letter, place) for place, letter in enumerate(letters)], _RECORD)
         source = self._input.source
         if not isinstance(source, RecordSource):
-            text = f"records of the connector `{source.type}` cannot be delivered again"
+            text = f"records of the connector `{source.type}` cannot be replayed"
             raise PlanRefused("not-runnable-here", text)
         return source.decode_records(records, self._input.request)
 

@@ -75,11 +75,9 @@ def replay_dead_letters(
             done = replace(done, failed=done.failed + gone)
             chosen = [(work, records if overwrite else work.drop_superseded(records)) for work in wait if records]
             for number, (work, current) in enumerate(chosen):
-                found = (
-                    work.deliver(current, work.batch_ref(some), first=number == 0) if current else ReplayResult(0, 0)
-                )
-                passed = done.superseded + len(records) - len(current)
-                done = ReplayResult(done.written + found.written, done.failed + found.failed, superseded=passed)
+                ref, superseded = work.batch_ref(some), done.superseded + len(records) - len(current)
+                found = work.deliver(current, ref, first=number == 0) if current else ReplayResult(0, 0)
+                done = ReplayResult(done.written + found.written, done.failed + found.failed, superseded=superseded)
         except PlanRefused as refusal:
             left[refusal.message] += len(some) + sum(map(len, chunks))
             break

@@ -57,16 +57,16 @@ def _fetch_records(placed: Sequence[DeadLetter], cluster: Cluster | None) -> Map
 
 
 def _is_record_of(record: Any, letter: DeadLetter) -> bool:
-    told = _record_time(letter)
-    if told is None:
+    noted = _record_time(letter)
+    if noted is None:
         return True
     written = datetime.fromtimestamp(record.timestamp()[1] / 1000, UTC)
-    return abs((told - written).total_seconds()) < 0.001
+    return abs((noted - written).total_seconds()) < 0.001
 
 
 def _record_time(letter: DeadLetter) -> datetime | None:
-    told = letter.about["timestamp"]
-    return None if told is None else datetime.fromisoformat(str(told)).astimezone(UTC)
+    noted = letter.about["timestamp"]
+    return None if noted is None else datetime.fromisoformat(str(noted)).astimezone(UTC)
 
 
 def _find_rows(letters: Sequence[DeadLetter], read: QueryInput, session: SparkSession) -> dict[DeadLetterKey, str]:
@@ -78,21 +78,20 @@ def _find_rows(letters: Sequence[DeadLetter], read: QueryInput, session: SparkSe
     if rows is None:
         return {}
     places = [(number, x.about["topic"], x.about["offset"], _record_time(x)) for number, x in enumerate(letters)]
-    wanted = session.createDataFrame(
-        [(*place, x.about[WITHHELD]) for place, x in zip(places, letters, strict=True)], _AT
-    )
+    marked = [(*place, x.about[WITHHELD]) for place, x in zip(places, letters, strict=True)]
+    wanted = session.createDataFrame(marked, _AT)
     if ORIGIN in rows.columns:
         texts = [f.col(f"{ORIGIN}.value").cast("string")]
         there = [f.col(f"{ORIGIN}.{part}").alias(part) for part in ("topic", "offset", "timestamp")]
     else:
         texts = list(_row_texts(rows, letters))
         there = []
-    told = rows.select(f.explode(f.array(*texts)).alias(_ROW), *there)
+    candidates = rows.select(f.explode(f.array(*texts)).alias(_ROW), *there)
     matches: Column = f.col("digest") == f.concat(f.lit(BY_DIGEST), f.sha2(_ROW, 256))
     if there:
         same_place = (f.col("topic") == f.col("file")) & (f.col("offset") == f.col("line"))
         matches = matches | (same_place & (f.col("timestamp") == f.col("written")))
-    found = told.join(f.broadcast(wanted), matches).dropDuplicates(["letter"]).select("letter", _ROW)
+    found = candidates.join(f.broadcast(wanted), matches).dropDuplicates(["letter"]).select("letter", _ROW)
     return {letters[row["letter"]].at: row[_ROW] for row in found.collect()}
 
 

@@ -48,9 +48,8 @@ def translate_error(error: AnalysisException) -> PenstockError:
     said, condition = error.getMessageParameters() or {}, error.getCondition() or ""
     match condition.partition(".")[0]:
         case "UNRESOLVED_COLUMN":
-            return _no_column(
-                _parts(said["objectName"]), [_parts(near) for near in _split_names(said.get("proposal", ""))]
-            )
+            near = [_parts(name) for name in said.get("proposal", "").split(", ") if name]
+            return _no_column(_parts(said["objectName"]), near)
         case "FIELD_NOT_FOUND":
             names = _NAME.findall(said["fields"])
             text = f"there is no field {said['fieldName']}"
@@ -75,11 +74,9 @@ def translate_error(error: AnalysisException) -> PenstockError:
             text = f"`{found[1]}` cannot be computed: {found[2]}".replace('"', "")
             return QueryFailed("sql-argument", text, hint="make it another type with CAST")
     failure = failure_of(error)
-    return (
-        failure
-        if failure.retriable or failure.code != "query-failed"
-        else QueryFailed(failure.code, _plain_message(error))
-    )
+    if failure.retriable or failure.code != "query-failed":
+        return failure
+    return QueryFailed(failure.code, _plain_message(error))
 
 
 def _no_column(name: list[str], near: list[list[str]]) -> QueryFailed:
@@ -89,10 +86,6 @@ def _no_column(name: list[str], near: list[list[str]]) -> QueryFailed:
     if ".".join(name) in columns:
         return QueryFailed("sql-unknown-column", text, hint=f'a name with a dot stands in quotes: "{".".join(name)}"')
     return QueryFailed("sql-unknown-column", text, hint=did_you_mean(name[-1], columns, otherwise="there are"))
-
-
-def _split_names(names: str) -> list[str]:
-    return [name for name in names.split(", ") if name]
 
 
 def _parts(name: str) -> list[str]:
