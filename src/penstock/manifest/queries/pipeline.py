@@ -79,7 +79,6 @@ def _row_error_policy(sink: Sink) -> OnError:
 
 
 def _shortest_interval(nodes: list[Node], usual: Mapping[str, int]) -> Every | None:
-    """The shortest batch interval of the sinks."""
     sinks = [(node.id, node.element) for node in nodes if isinstance(node.element, Sink)]
     wanted = [usual.get(at) if sink.batch_flush_interval is None else sink.batch_flush_interval for at, sink in sinks]
     given = [interval for interval in wanted if interval is not None]

@@ -201,7 +201,6 @@ def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tu
 
 
 def _input(before: Input, after: Input) -> str:
-    """The difference of an input."""
     name = after.node.partition(".")[2]
     if _is_another(before, after):
         old, new = (location("source", entry.source) for entry in (before, after))

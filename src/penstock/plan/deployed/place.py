@@ -71,7 +71,6 @@ class ProjectPlace:
         return self._checkpoints / short_directory_name(self._original_name(query))
 
     def heartbeat_directory(self, query: str) -> Path:
-        """The directory of a query's watermark heartbeats."""
         return self._own / "beats" / short_directory_name(self._original_name(query))
 
     def _original_name(self, query: str) -> str:

@@ -46,7 +46,6 @@ def untimed_rows(rows: DataFrame, entry: Input, node: str) -> DataFrame:
 
 
 def late_rows(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int) -> DataFrame:
-    """Return dead letters about the late rows of a batch."""
     assert step.late is not None
     latest = f.timestamp_millis(f.lit(watermark_ms - step.late.lateness_ms))
     row = f.to_json(f.col(LATE_ROW), JSON_OPTIONS)

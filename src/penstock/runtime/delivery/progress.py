@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from penstock.errors import Fault
@@ -68,24 +68,13 @@ class QueryProgress:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "query": self.query,
-            "state": self.state,
-            "batches": self.batches,
-            "rows_in": self.rows_in,
-            "rows_out": self.rows_out,
-            "rejected": self.rejected,
-            "late": self.late,
+            **{field.name: getattr(self, field.name) for field in fields(self) if field.name != "rows_under_way"},
             "seconds": round(self.seconds, 3),
             "rows_per_second": round(self.rows_per_second, 1),
-            "batch_ms": self.batch_ms,
-            "last_batch_at": self.last_batch_at,
             "error": self.error and self.error.to_json(),
             "retry": self.retry and self.retry.to_json(),
             "waiting_for": list(self.waiting_for),
-            "broker_unreachable_since": self.broker_unreachable_since,
             "kept_in": list(self.kept_in),
-            "late_kept": self.late_kept,
-            "phase": self.phase,
             "part": None if self.part is None else round(self.part, 4),
             "left_secs": None if self.left_secs is None else round(self.left_secs, 1),
         }

@@ -62,5 +62,4 @@ def count_undecodable(session: SparkSession, query: str, entry: Input, *, alone:
 
 
 def undecodable_metric(entry: Input) -> str:
-    """Return the name of the metric for undecodable records."""
     return f"read {entry.view}"

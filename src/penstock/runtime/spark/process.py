@@ -54,7 +54,6 @@ class OomKills:
 
     @classmethod
     def start(cls) -> None:
-        """Start to count."""
         cls._before = oom_kills()
 
     @classmethod
