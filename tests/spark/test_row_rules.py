@@ -110,4 +110,4 @@ def test_rows_that_nobody_sees_cannot_be_held_to_rules(running: Running) -> None
     given(running, "advanced: {spark: {trigger: realtime}}")
     checked = check(running.root)
     plan = plan_project(checked, compile_project(checked), select=["clean"])
-    assert any("tests that keep rows out" in refusal.message for refusal in plan.refusals)
+    assert any("tests with `dlq`" in refusal.message for refusal in plan.refusals)

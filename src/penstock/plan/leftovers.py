@@ -72,15 +72,16 @@ def _directories(manifest: Manifest, place: ProjectPlace) -> Iterator[Leftover]:
 
 def _dead_letter_topics(manifest: Manifest, place: ProjectPlace, store: StateStore) -> Collection[str]:
     """The error topics of the project, including those under former names of models."""
-    nodes = {part.node for query in manifest.queries for part in (*query.inputs, *query.outputs)}
+    nodes = {entry.node for query in manifest.queries for entry in query.inputs}
+    nodes |= {output.node for query in manifest.queries for output in query.outputs}
     former = (f"model.{old}" for old, new in read_former_names(store, place).items() if f"model.{new}" in nodes)
     return {dead_letter_topic(node) for node in (*nodes, *former)}
 
 
-def _topics(manifest: Manifest, place: ProjectPlace, kept: Collection[str]) -> Iterator[Leftover]:
+def _topics(manifest: Manifest, place: ProjectPlace, dead_letters: Collection[str]) -> Iterator[Leftover]:
     """Embedded topics that a checkpoint of this project has written and that nothing in it uses, except error
     topics."""
-    used = {*_used_topics(manifest), *kept}
+    used = {*_used_topics(manifest), *dead_letters}
     own = {known for path in _folders(place.checkpoint("x").parent) if (known := _id(path / "metadata"))}
     for path in _folders(place.topics):
         writers = {_id(note, "checkpoint_id") for note in path.glob(f"*/{NOTE}")}

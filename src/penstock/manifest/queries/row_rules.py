@@ -35,11 +35,11 @@ def _rules_of(test: LinkedTest, assertions: Iterable[asked.Assertion], node: Nod
 
 
 def unsupported_rules(node: Node, rules: Sequence[RowRule]) -> list[str]:
-    """Report models with rules whose way to run bypasses Penstock's batches."""
+    """Report models with rules that Spark writes by itself: rules are checked in Penstock's batches."""
     assert isinstance(node.element, Model)
     job = node.element.advanced.spark
     unseen = job.trigger == "realtime" or job.async_progress
-    return ["tests that keep rows out, in real time or with asynchronous progress"] if rules and unseen else []
+    return ["tests with `dlq`, in real time or with asynchronous progress"] if rules and unseen else []
 
 
 def _sends_away(test: asked.DataTest) -> bool:

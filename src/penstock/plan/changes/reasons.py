@@ -98,7 +98,7 @@ def _other_state(before: QuerySpec, after: QuerySpec) -> str:
             came = sum(ttl is not None for ttl in new) > sum(ttl is not None for ttl in old)
             begun = f"`state_ttl_ms` is new ({_describe_ttls(after)})" if came else "`state_ttl_ms` was removed"
             return f"{begun}, and state has another layout {'with' if came else 'without'} it"
-        return "`allowed_lateness_ms` changed, and its windows are kept by it"
+        return "`allowed_lateness_ms` changed, which decides how long its windows stay in state"
     has_others = _has_other_operators(before) or _has_other_operators(after)
     if _has_windows(before) != _has_windows(after) and not has_others:
         now = "late rows correct its windows now" if _has_windows(after) else "late rows no longer correct its windows"

@@ -77,7 +77,7 @@ def read_deployed_state(store: StateStore, place: ProjectPlace) -> DeployedState
         hint = "run the version that wrote it, or move it away and allow rebuilds"
         raise ServiceError("state-unreadable", text, hint=hint) from error
     root = documents.get("root")
-    kept = OffsetStore(store, place.offsets_namespace) if place.is_of_pipeline else None
+    offsets = OffsetStore(store, place.offsets_namespace) if place.is_of_pipeline else None
     return DeployedState(
         queries,
         frozenset(place.existing_topics()),
@@ -86,8 +86,8 @@ def read_deployed_state(store: StateStore, place: ProjectPlace) -> DeployedState
         root if root is not None and root != str(place.root) else None,
         _clusters(documents, "connector"),
         _clusters(documents, "virtual-topic"),
-        kept.known_readers() if kept else frozenset(),
-        phases=kept.phases() if kept else {},
+        offsets.known_readers() if offsets else frozenset(),
+        phases=offsets.phases() if offsets else {},
         places={k.removeprefix(_PLACES): d for k, d in documents.items() if k.startswith(_PLACES)},
         damaged=_find_damages(queries.values(), place) if store.lasts else {},
     )

@@ -26,7 +26,7 @@ _PLACES: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 REASONS: Final[Mapping[str, str]] = {
     **decode.FAULTS,
     **FAULTS,
-    LATE: "it came when its window, or its moment, was over",
+    LATE: "it came after its window or its moment had ended",
 }
 """The reasons of dead letters, by code."""
 
@@ -100,7 +100,7 @@ def missing_records(session: SparkSession, dead_letters: Sequence[DeadLetter], n
     return _row_dead_letters(typed, node, f.col("code"), WITHHELD)
 
 
-def _row_dead_letters(dead_letters: DataFrame, node: str, code: str | Column, *beside: str) -> DataFrame:
+def _row_dead_letters(dead_letters: DataFrame, node: str, code: str | Column, *others: str) -> DataFrame:
     kinds = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "key": "string"}
     unknown = {name: f.lit(None).cast(kind).alias(name) for name, kind in kinds.items()}
     return dead_letters.select(
@@ -110,7 +110,7 @@ def _row_dead_letters(dead_letters: DataFrame, node: str, code: str | Column, *b
         "message",
         f.lit(node).alias("node"),
         f.current_timestamp().alias("time"),
-        *beside,
+        *others,
     )
 
 

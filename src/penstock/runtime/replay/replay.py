@@ -24,11 +24,10 @@ from penstock.runtime.run.resources import RunResources
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 64 * 2**20
 _STAY: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (REFUSED, RULE_FAILED), "rows that were refused, or broke a test, are kept as they were to be written"
-    ),
-    UNREAD: "files that could not be read are only kept by their names: put them back under other names",
-    GONE: "records that are gone are only known by their range",
+    REFUSED: "rows that a system refused are stored as they would have been written, without their records",
+    RULE_FAILED: "rows that broke a test are stored as they would have been written, without their records",
+    UNREAD: "of files that could not be read, only the names are stored: put them back under other names",
+    GONE: "of records that were deleted, only the range of offsets is stored",
 }
 """Kinds of dead letters that hold no record to replay, with the reason."""
 
@@ -37,8 +36,8 @@ def replay_refusal(query: QuerySpec) -> str | None:
     """Return why records cannot be replayed through a query outside its stream; None if they can."""
     if not query.stateful and len(query.streams) == 1:
         return None
-    text = f"`{query.name}` remembers rows, or has several inputs: no record goes through it beside the stream"
-    return f"{text}; write them into their topic again, as their writer would"
+    text = f"`{query.name}` keeps state or has several inputs, so records cannot be replayed outside its stream"
+    return f"{text}; write them to their topic again"
 
 
 def replay_dead_letters(
@@ -59,7 +58,7 @@ def replay_dead_letters(
     """
     left: Counter[str] = Counter()
     query = manifest.producer(node)
-    why = f"`{node}` has no query that could take records" if query is None else replay_refusal(query)
+    why = f"`{node}` has no query that processes records" if query is None else replay_refusal(query)
     if query is None or why is not None:
         return ReplayResult(0, 0, {str(why): sum(1 for _ in dead_letters)})
     filling = ConfigResolver(place.root, environ, clusters)

@@ -42,8 +42,8 @@ def find_superseded(own: DataFrame, newer: DataFrame, key: Sequence[str]) -> Col
     last = later.groupBy(*keys, "newer_partition").agg(place, time)
     mine = _select_positions(own, key, "own")
     same = [f.col(f"own_{at}").eqNullSafe(f.col(f"newer_{at}")) for at in range(len(key))]
-    beside = f.col("own_partition") == f.col("newer_partition")
-    behind = f.when(beside, f.col("newer_offset") > f.col("own_offset"))
+    same_partition = f.col("own_partition") == f.col("newer_partition")
+    behind = f.when(same_partition, f.col("newer_offset") > f.col("own_offset"))
     behind = behind.otherwise(f.col("newer_timestamp") > f.col("own_timestamp"))
     condition = behind
     for each in same:

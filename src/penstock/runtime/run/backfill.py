@@ -112,9 +112,9 @@ class BackfillPhases:
         missed. A query that has lost its checkpoint may find in the store that it had reached its topic."""
         new = [(entry, backfill) for entry, backfill in self._backfilled_inputs() if entry.name not in self._noted]
         for entry, backfill in new:
-            kept = self._outside.resume_offsets(self._spec, entry, backfill)
-            done = len(backfill.phases) if kept else 0
-            self._noted[entry.name] = {"done": done, "begins": kept or self._outside.start_offsets(entry, backfill)}
+            stored = self._outside.resume_offsets(self._spec, entry, backfill)
+            done = len(backfill.phases) if stored else 0
+            self._noted[entry.name] = {"done": done, "begins": stored or self._outside.start_offsets(entry, backfill)}
         if new:
             write_note(self._checkpoint, _NOTE, self._noted)
 

@@ -92,8 +92,8 @@ class Launcher:
         if phases.finished:
             return None
         spec = self.outside.resume_query(phases.current_query(), whole, checkpoint)
-        kept = [checkpoint / _KEPT / entry.name for entry in spec.inputs]
-        inputs = [each.in_directory(at) for each, at in zip(self.frames.inputs(spec), kept, strict=True)]
+        directories = [checkpoint / _KEPT / entry.name for entry in spec.inputs]
+        inputs = [each.in_directory(at) for each, at in zip(self.frames.inputs(spec), directories, strict=True)]
         streams = [each.source.capabilities for each in inputs if not each.entry.static]
         ends = drain or phases.is_backfilling or all(stream.bounded for stream in streams)
         poll_ms = min(stream.poll_ms for stream in streams)

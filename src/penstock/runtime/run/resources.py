@@ -92,8 +92,9 @@ class RunResources:
         def publish_offsets(positions: Positions) -> None:
             for group, topics in shown.items():
                 in_groups.submit_positions(group, {place: at for place, at in positions.items() if place[0] in topics})
-            for reader, topic in readers(spec) if stored is not None else ():
-                stored.submit_positions(reader, {place: at for place, at in positions.items() if place[0] == topic})
+            for reader, topic in readers(spec):
+                if stored is not None:
+                    stored.submit_positions(reader, {place: at for place, at in positions.items() if place[0] == topic})
 
         return publish_offsets
 
@@ -154,8 +155,8 @@ class RunResources:
         admin, topics = self._source_admin, {topic for topic, _ in reached}
         found = admin.describe_topics({*topics, *topics_of(spec)})
         ids = {name: state.id for name, state in found.items() if state.id is not None}
-        kept = self._stored_ids(spec)
-        noted = {**kept, **noted_ids(checkpoint)}
+        stored = self._stored_ids(spec)
+        noted = {**stored, **noted_ids(checkpoint)}
         if topics:
             anew = recreated_topics(noted, ids)
             gone = list(describe_gone_records(reached, admin.ends(topics, earliest=True), admin.ends(topics), anew))
@@ -164,7 +165,7 @@ class RunResources:
         ids = {name: noted.get(name, number) if name in later else number for name, number in ids.items()}
         note_ids(checkpoint, ids)
         for reader, topic in readers(spec):
-            if self._offsets is not None and ids.get(topic) != kept.get(topic):
+            if self._offsets is not None and ids.get(topic) != stored.get(topic):
                 self._offsets.put_id(reader, topic, ids.get(topic))
 
     def _stored_ids(self, spec: QuerySpec) -> dict[str, str]:
@@ -220,13 +221,13 @@ class RunResources:
                 inputs[at] = entry.model_copy(update={"source": source})
         return spec.model_copy(update={"inputs": tuple(inputs)})
 
-    def _merge_offsets(self, spec: QuerySpec, entry: Input, kept: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
+    def _merge_offsets(self, spec: QuerySpec, entry: Input, stored: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
         """Return where to begin. A partition that the store does not know is newer, and is read from its first record;
         if a consumer group does not know a partition, nothing of it was read, and the source configures the start."""
         assert entry.topic is not None
         assert self._offsets is not None
         in_store = any(self._offsets.of(*each) for each in readers(spec) if each[1] == entry.topic)
-        return {**({} if in_store else self._configured_offsets(entry)), **kept[entry.topic]}
+        return {**({} if in_store else self._configured_offsets(entry)), **stored[entry.topic]}
 
     def resume_offsets(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> dict[int, int]:
         """Return the stored offsets of an input that has read all its phases and some of its topic; empty otherwise."""

@@ -48,8 +48,8 @@ def start(
     if plan.refusals:
         raise PlanRefused.from_refusals(plan.refusals)
     board = board or ProgressBoard([q.name for q in plan.queries])
-    kept = store if plan.manifest.project.format == "pipeline" else None
-    outside = RunResources(clusters, place, environ, kept, say)
+    offsets = store if plan.manifest.project.format == "pipeline" else None
+    outside = RunResources(clusters, place, environ, offsets, say)
     filling = ConfigResolver(place.root, environ, clusters)
     frames = Frames(plan.manifest, place.root, spark, filling, now_ms, place.heartbeat_directory)
     _prepare(plan, frames, outside, SystemChanges(clusters, place, environ), place, store)

@@ -23,7 +23,7 @@ _OF_NODES: Final = frozenset({"column-names", "sql-duplicate-column"})
 def attribute_errors(node: str) -> Iterator[None]:
     """Translate Spark's errors within the block and attribute them to a node, given by its id."""
     kind, _, name = node.partition(".")
-    stopped = f"{kind} `{name}` cannot be {'read' if kind == 'source' else 'worked out'}"
+    stopped = f"{kind} `{name}` cannot be {'read' if kind == 'source' else 'computed'}"
     try:
         yield
     except AnalysisException as error:
@@ -68,7 +68,7 @@ def translate_error(error: AnalysisException) -> PenstockError:
             text = f"the {said['columnOrdinalNumber']} column is {types}".replace('"', "")
             return QueryFailed("sql-argument", text, hint="make them one type with CAST")
         case "INVALID_EXTRACT_BASE_FIELD_TYPE":
-            text = f"{said['base']} is {said['other']}, which has nothing inside of it".replace('"', "`")
+            text = f"{said['base']} is {said['other']}, which has no fields".replace('"', "`")
             return QueryFailed("sql-argument", text)
         case "DATATYPE_MISMATCH" if found := _MISMATCH.fullmatch(_plain_message(error)):
             text = f"`{found[1]}` cannot be computed: {found[2]}".replace('"', "")

@@ -211,15 +211,16 @@ def _defer_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    kept: list[int] = []
-    before = {number: signal.signal(number, lambda n, _: kept.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
+    received: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda n, _: received.append(n)) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for received in dict.fromkeys(kept):
-        os.kill(os.getpid(), received)
+    for number in dict.fromkeys(received):
+        os.kill(os.getpid(), number)
 
 
 @contextmanager
