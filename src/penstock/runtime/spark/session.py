@@ -219,8 +219,8 @@ def _defer_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for number in dict.fromkeys(received):
-        os.kill(os.getpid(), number)
+    for signum in dict.fromkeys(received):
+        os.kill(os.getpid(), signum)
 
 
 @contextmanager
