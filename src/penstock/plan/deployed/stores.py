@@ -40,8 +40,12 @@ class StateStore(Protocol):
     def lasts(self) -> bool:
         """Whether documents outlive the process."""
 
-    def get(self, namespace: str, prefix: str) -> Mapping[str, Any]: ...
-    def put(self, namespace: str, documents: Mapping[str, Any]) -> None: ...
+    def get(self, namespace: str, prefix: str) -> Mapping[str, Any]:
+        """The documents whose keys start with `prefix`."""
+
+    def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
+        """Write all documents in one transaction."""
+
     def remove(self, namespace: str, keys: list[str]) -> None: ...
     def hold_lock(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[StoreLock]:
         """Hold a lock while the block runs. Another process that asks for it gets an error with the text `busy`."""
@@ -60,7 +64,6 @@ class SqliteStore:
         return str(self.file)
 
     def get(self, namespace: str, prefix: str) -> dict[str, Any]:
-        """The documents whose keys start with `prefix`."""
         if not self.file.exists():
             return {}
         with self._connection() as connection:
@@ -71,7 +74,6 @@ class SqliteStore:
         return {key: json.loads(data) for key, data in rows}
 
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
-        """Write all documents in one transaction."""
         self._make_directory()
         with self._connection() as connection:
             connection.executemany(
@@ -132,7 +134,6 @@ class PostgresStateStore:
         return f"{self._table} of {self.server}"
 
     def get(self, namespace: str, prefix: str) -> dict[str, Any]:
-        """The documents whose keys start with `prefix`."""
         from psycopg.errors import UndefinedTable
 
         with self.server.connect() as db:
@@ -147,7 +148,6 @@ class PostgresStateStore:
         return dict(rows)
 
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
-        """Write all documents in one transaction."""
         texts = [(namespace, key, json.dumps(document)) for key, document in documents.items()]
         with self.server.connect() as db, db.transaction(), db.cursor() as cursor:
             if not self._is_made:

@@ -70,9 +70,9 @@ def rule_breaking_records(rows: DataFrame, entry: Input, node: str) -> DataFrame
     return _record_dead_letters(rows.withColumn(FAULT, f.lit(RULE_FAILED)), entry, node, f.col(BROKEN))
 
 
-def rejected_rows(dead_letters: DataFrame, node: str) -> DataFrame:
+def rejected_rows(rows: DataFrame, node: str) -> DataFrame:
     """Return dead letters about rows that a sink's system rejected; they hold the row as it would have been written."""
-    return _row_dead_letters(dead_letters, node, REFUSED)
+    return _row_dead_letters(rows, node, REFUSED)
 
 
 def unread_files(session: SparkSession, files: Mapping[str, str], node: str) -> DataFrame:

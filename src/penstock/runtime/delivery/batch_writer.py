@@ -82,6 +82,7 @@ class BatchWriter:
         return any(fact.has_files or (fact.loses_order and fact.has_records) for fact in facts)
 
     def _begin_attempt(self, batch_id: int) -> BatchAttempt:
+        """Begin an attempt. Every attempt at a batch has the same name for sinks, the same input and the same time."""
         begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
         ref = BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
         read = BatchRead(ref, batch_parts(self.checkpoint, batch_id), batch_time(self.checkpoint, batch_id))
@@ -129,6 +130,7 @@ class BatchWriter:
         return by_order and has_lost_order(read) and self.reader.can_reread_files
 
     def _write_reread(self, attempt: BatchAttempt) -> None:
+        """Write the rows of a second reading, which must be possible."""
         ordered = self._needs_reorder(attempt.read)
         again = self.reader.reread_streams(attempt.read, ordered=ordered)
         assert again is not None

@@ -94,12 +94,13 @@ class OutputDelivery:
         return self.deliver(self.trial.compute_output(rows), lambda: rows)
 
     def _write(self, rows: DataFrame) -> Delivered:
+        """Hand rows to the sink, which writes them under its ledger, and store dead letters of those it rejects."""
         refused = Refused(self.trial.output)
 
-        def keep(dead_letters: DataFrame) -> None:
-            self.store(refused, dead_letter_rows.rejected_rows(dead_letters, refused.output.node))
+        def store_rejected(rejected: DataFrame) -> None:
+            self.store(refused, dead_letter_rows.rejected_rows(rejected, refused.output.node))
 
-        result = self.trial.sink.write(rows, self.trial.ref, keep)
+        result = self.trial.sink.write(rows, self.trial.ref, store_rejected)
         return Delivered(result.rows, Counter({count_label(refused): result.refused}))
 
     def _store_rule_breaks(self, rows: DataFrame, records: Callable[[], DataFrame | None], broken: int) -> None:

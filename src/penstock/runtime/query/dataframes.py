@@ -12,16 +12,9 @@ from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.connectors.contract import ORIGIN, ReadRequest
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Manifest, QuerySpec, Step
 from penstock.row_columns import CLOCK
-from penstock.runtime.query import row_guards
+from penstock.runtime.query import event_time, row_guards
 from penstock.runtime.query.compaction import compact_rows
 from penstock.runtime.query.decode_errors import drop_undecodable, filter_decodable
-from penstock.runtime.query.event_time import (
-    FAULT,
-    add_counted_watermark,
-    add_plain_watermark,
-    can_drop_untimed,
-    mark_faults,
-)
 from penstock.runtime.query.input_rows import columns_of, prepare_input, register_view, select_used
 from penstock.runtime.query.inputs import QueryInput, input_request
 from penstock.runtime.query.ml.functions import MlFunctions
@@ -43,14 +36,14 @@ class Frames:
         manifest: Manifest,
         root: Path,
         spark: SparkSession,
-        filling: ConfigResolver,
+        resolver: ConfigResolver,
         now_ms: int | None = None,
         heartbeat_directory: Callable[[str], Path] | None = None,
     ) -> None:
         """With `now_ms`, the clock of every query is fixed."""
         self.manifest = manifest
         self.root = root
-        self.filling = filling
+        self.resolver = resolver
         self._spark = spark
         self._now_ms = now_ms
         self._heartbeat_directory = heartbeat_directory
@@ -81,25 +74,23 @@ class Frames:
         only = None if query.pushdown.columns is None else frozenset(query.pushdown.columns)
         found = [(entry, self._produced_columns(entry.node)) for entry in query.inputs]
         return [
-            QueryInput(entry, self.filling.source(entry.source), input_request(entry, columns, only))
+            QueryInput(entry, self.resolver.source(entry.source), input_request(entry, columns, only))
             for entry, columns in found
         ]
 
     def peek_node(self, node_id: str) -> DataFrame:
         """Return the current rows of a node; those of a model with the columns that its query produces."""
-        source = self.filling.source(self.manifest.streams[node_id])
+        source = self.resolver.source(self.manifest.streams[node_id])
         columns = self._produced_columns(node_id) if source.known_columns() is None else None
         return source.peek(self._spark, ReadRequest(columns=columns))
 
     def _produced_columns(self, node_id: str) -> Columns | None:
+        """Return the columns that the writer of a node produces; None if no query writes it."""
         producer = self.manifest.producer(node_id)
-        return None if producer is None else self._columns_of(node_id, producer)
-
-    def _columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
-        if node_id not in self._columns:
+        if producer is not None and node_id not in self._columns:
             (output,) = producer.outputs
             self._columns[node_id] = columns_of(compact_rows(self.analyze_query(producer), output))
-        return self._columns[node_id]
+        return self._columns.get(node_id)
 
     def analyze_query(self, query: QuerySpec) -> DataFrame:
         """Return the output of a query with one output, as analyzed by Spark; nothing is started."""
@@ -138,13 +129,13 @@ class Frames:
         return row_guards.guard_rows(rows, check)
 
     def _add_watermark(self, query: QuerySpec, entry: Input, time: EventTimeSpec, stream: DataFrame) -> DataFrame:
-        if can_drop_untimed(query):
-            return add_plain_watermark(stream, time)
+        if event_time.can_drop_untimed(query):
+            return event_time.add_plain_watermark(stream, time)
         if time.idle_ms is None:
-            return add_counted_watermark(stream, entry)
+            return event_time.add_counted_watermark(stream, entry)
         assert self._heartbeat_directory is not None
         directory = self._heartbeat_directory(query.name)
-        return add_counted_watermark(stream, entry, read_heartbeats(stream.sparkSession, directory, entry))
+        return event_time.add_counted_watermark(stream, entry, read_heartbeats(stream.sparkSession, directory, entry))
 
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Apply the steps in order, and return every view of the query."""
@@ -251,7 +242,8 @@ class Frames:
         """Drop the rows without a usable event time from reread rows of an input."""
         found = prepare_input(rows, entry)
         if query.timed and entry.event_time is not None:
-            found = mark_faults(found, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
+            marked = event_time.mark_faults(found, entry.event_time)
+            found = marked.where(f.col(event_time.FAULT).isNull()).drop(event_time.FAULT)
         return found
 
     def _run(
@@ -264,7 +256,7 @@ class Frames:
         for step in steps:
             match step:
                 case Step():
-                    parameters = self.filling.parameters(step)
+                    parameters = self.resolver.parameters(step)
                     register_row_functions(session, step.sql)
                     sql = check_sql(rewrite_int256(step.sql, query, session), query, step.parameters)
                     rows = session.sql(sql, args=parameters) if parameters else session.sql(sql)

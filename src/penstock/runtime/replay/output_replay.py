@@ -56,27 +56,27 @@ class OutputReplay:
     """Replays dead letters of one query to one of its outputs. What fails again becomes a dead letter again."""
 
     def __init__(
-        self, query: QuerySpec, node: str, frames: Frames, filling: ConfigResolver, outside: RunResources
+        self, query: QuerySpec, node: str, frames: Frames, resolver: ConfigResolver, resources: RunResources
     ) -> None:
         self._query = query.model_copy(update={"checks": ()})  # failing rows are found one by one here, and stored
         self._frames = frames
-        self._outside = outside
-        self._errors = dead_letter_store(query, outside.errors)
+        self._resources = resources
+        self._errors = dead_letter_store(query, resources.errors)
         self._entry: Input = query.streams[0]
         self._inputs: list[QueryInput] = frames.inputs(query)
         self._input = self._inputs[query.inputs.index(self._entry)]
         self._output: QueryOutput = next(output for output in query.outputs if output.node == node)
-        self._sink: Sink = filling.sink(self._output.sink, self._output.node)
+        self._sink: Sink = resolver.sink(self._output.sink, self._output.node)
 
     def restore_records(self, dead_letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], int]:
         """Return the dead letters with their records, and the number of missing ones, which get a new dead letter."""
         session = self._frames.session()
-        found, gone = restore_records(dead_letters, self._input, session, self._outside.clusters.source)
+        found, gone = restore_records(dead_letters, self._input, session, self._resources.clusters.source)
         if gone:
             node = self._output.node
             kept_by = node if has_failed_one_sink(gone[0]) else self._entry.node
             missing = dead_letter_rows.missing_records(session, gone, node)
-            self._outside.errors.write(kept_by, missing, replace(self.batch_ref(gone), batch_id=_MISSING))
+            self._resources.errors.write(kept_by, missing, replace(self.batch_ref(gone), batch_id=_MISSING))
         return found, len(gone)
 
     def drop_superseded(self, dead_letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
@@ -100,7 +100,7 @@ class OutputReplay:
             try:
                 return act()
             except SPARK_ERRORS as error:
-                if not self._outside.resolve_schema(error):
+                if not self._resources.resolve_schema(error):
                     failure = mask_failure(self._query, failure_of(error))
                     raise failure.with_context(f"replaying records to `{self._query.name}`") from error
 
@@ -145,11 +145,11 @@ class OutputReplay:
     def _deliver_rows(self, rows: DataFrame, ref: BatchRef) -> Delivered:
         """Deliver rows like a batch of the stream. Whatever `on_error` says, what fails becomes a dead letter again."""
 
-        def keep(rejection: OutputRejection, dead_letters: DataFrame) -> None:
+        def store(rejection: OutputRejection, dead_letters: DataFrame) -> None:
             self._errors.write(self._output.node, dead_letters, replace(ref, batch_id=_part_of(rejection)))
 
         trial = self._trial(ref)
-        delivery = OutputDelivery(trial, "dead_letter", keep, compute_first=True)
+        delivery = OutputDelivery(trial, "dead_letter", store, compute_first=True)
         try:
             return delivery.deliver(trial.compute_output(rows), lambda: rows)
         except (*SPARK_ERRORS, QueryFailed) as error:

@@ -61,21 +61,21 @@ def replay_dead_letters(
     why = f"`{node}` has no query that processes records" if query is None else replay_refusal(query)
     if query is None or why is not None:
         return ReplayResult(0, 0, {str(why): sum(1 for _ in dead_letters)})
-    filling = ConfigResolver(place.root, environ, clusters)
-    frames = Frames(manifest, place.root, spark, filling)
-    outside = RunResources(clusters, place, environ)
-    works = {output.node: OutputReplay(query, output.node, frames, filling, outside) for output in query.outputs}
+    resolver = ConfigResolver(place.root, environ, clusters)
+    frames = Frames(manifest, place.root, spark, resolver)
+    resources = RunResources(clusters, place, environ)
+    replays = {output.node: OutputReplay(query, output.node, frames, resolver, resources) for output in query.outputs}
     done = ReplayResult(0, 0)
     chunks = _chunks(_select_replayable(dead_letters, left))
     for some in chunks:
-        wait = [works[node]] if has_failed_one_sink(some[0]) else works.values()
+        targets = [replays[node]] if has_failed_one_sink(some[0]) else replays.values()
         try:
-            records, gone = works[node].restore_records(some)
+            records, gone = replays[node].restore_records(some)
             done = replace(done, failed=done.failed + gone)
-            chosen = [(work, records if overwrite else work.drop_superseded(records)) for work in wait if records]
-            for number, (work, current) in enumerate(chosen):
-                ref, superseded = work.batch_ref(some), done.superseded + len(records) - len(current)
-                found = work.deliver(current, ref, first=number == 0) if current else ReplayResult(0, 0)
+            chosen = [(to, records if overwrite else to.drop_superseded(records)) for to in targets if records]
+            for number, (to, current) in enumerate(chosen):
+                ref, superseded = to.batch_ref(some), done.superseded + len(records) - len(current)
+                found = to.deliver(current, ref, first=number == 0) if current else ReplayResult(0, 0)
                 done = ReplayResult(done.written + found.written, done.failed + found.failed, superseded=superseded)
         except PlanRefused as refusal:
             left[refusal.message] += len(some) + sum(map(len, chunks))

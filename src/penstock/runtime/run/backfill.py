@@ -28,11 +28,11 @@ _NOTE: Final = "phases.json"
 class BackfillPhases:
     """The phases of a query's inputs."""
 
-    def __init__(self, spec: QuerySpec, checkpoint: Path, frames: Frames, outside: RunResources) -> None:
+    def __init__(self, spec: QuerySpec, checkpoint: Path, frames: Frames, resources: RunResources) -> None:
         self._spec = spec
         self._checkpoint = checkpoint
         self._frames = frames
-        self._outside = outside
+        self._resources = resources
         self._noted: dict[str, dict[str, Any]] = read_note(checkpoint, _NOTE) or {}
 
     @property
@@ -89,9 +89,9 @@ class BackfillPhases:
         done = self._finished_phases(entry)
         if done >= len(backfill.phases) and not backfill.is_all:
             return self._topic_input(entry, backfill)
-        wanted = columns_of(self._frames.filling.source(entry.source).peek(session, ReadRequest()))
+        wanted = columns_of(self._frames.resolver.source(entry.source).peek(session, ReadRequest()))
         for at, later in enumerate(backfill.phases[done:], done):
-            read = self._frames.filling.source(later.source).peek(session, ReadRequest(columns=wanted))
+            read = self._frames.resolver.source(later.source).peek(session, ReadRequest(columns=wanted))
             _check_columns(at, later.source, columns_of(read), wanted)
         phase = backfill.phases[min(done, len(backfill.phases) - 1)]
         types = {column.name: str(column.type) for column in wanted}
@@ -100,10 +100,10 @@ class BackfillPhases:
 
     def _topic_input(self, entry: Input, backfill: Backfill) -> Input:
         """Return the input that reads the topic, from its recorded start."""
-        self._outside.note_phases(self._spec, entry, backfill)
+        self._resources.note_phases(self._spec, entry, backfill)
         begins = {int(number): int(at) for number, at in self._noted[entry.name]["begins"].items()}
         if start_offset(self._checkpoint, entry.name) is None:
-            self._outside.check_start_offsets(self._spec, self._checkpoint, str(entry.source["topic"]), begins)
+            self._resources.check_start_offsets(self._spec, self._checkpoint, str(entry.source["topic"]), begins)
         source = {**entry.source, "starting_offsets": begins} if begins else entry.source
         return entry.model_copy(update={"source": source, "backfill": None})
 
@@ -112,9 +112,9 @@ class BackfillPhases:
         missed. A query that has lost its checkpoint may find in the store that it had reached its topic."""
         new = [(entry, backfill) for entry, backfill in self._backfilled_inputs() if entry.name not in self._noted]
         for entry, backfill in new:
-            stored = self._outside.resume_offsets(self._spec, entry, backfill)
+            stored = self._resources.resume_offsets(self._spec, entry, backfill)
             done = len(backfill.phases) if stored else 0
-            self._noted[entry.name] = {"done": done, "begins": stored or self._outside.start_offsets(entry, backfill)}
+            self._noted[entry.name] = {"done": done, "begins": stored or self._resources.start_offsets(entry, backfill)}
         if new:
             write_note(self._checkpoint, _NOTE, self._noted)
 

@@ -31,16 +31,16 @@ class KafkaWatch:
     """Asks in threads of its own, as long as queries run."""
 
     plan: Plan
-    outside: RunResources
+    resources: RunResources
     place: ProjectPlace
     board: ProgressBoard
     _found: dict[str, PenstockError] = field(default_factory=dict)
     _closing: threading.Event = field(default_factory=threading.Event)
 
     def begin(self, *, with_topics: bool) -> None:
-        for broker in self.outside.brokers(self.plan.queries):
+        for broker in self.resources.brokers(self.plan.queries):
             threading.Thread(target=self._watch_broker, args=(broker,), name="broker", daemon=True).start()
-        if with_topics and self.outside.clusters.source is not None and any(map(topics_of, self.plan.queries)):
+        if with_topics and self.resources.clusters.source is not None and any(map(topics_of, self.plan.queries)):
             threading.Thread(target=self._watch_topics, name="topics", daemon=True).start()
 
     def close(self) -> None:
@@ -68,9 +68,9 @@ class KafkaWatch:
     def _watch_topics(self) -> None:
         while not self._closing.wait(_PAUSE_SECS):
             try:
-                topics = self.outside.read_topics(name for query in self.plan.queries for name in topics_of(query))
+                topics = self.resources.read_topics(name for query in self.plan.queries for name in topics_of(query))
                 self._found.update((*self._recreated_topics(topics), *self._queries_without_cores(topics)))
-                self.outside.ask_for_schemas()
+                self.resources.ask_for_schemas()
             except (ServiceError, OSError):
                 continue  # queries themselves notice an unreachable broker or registry
 
@@ -80,7 +80,7 @@ class KafkaWatch:
             checkpoint = self.place.checkpoint(query.name)
             if recreated_topics(noted_ids(checkpoint), ids) & topics_of(query):
                 try:
-                    self.outside.check_positions(query, checkpoint)
+                    self.resources.check_positions(query, checkpoint)
                 except QueryFailed as failure:
                     yield query.name, failure
 

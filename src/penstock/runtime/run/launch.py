@@ -57,7 +57,7 @@ class Launcher:
     """Starts the queries of a run, in batches if an earlier attempt has stopped at a row."""
 
     frames: Frames
-    outside: RunResources
+    resources: RunResources
     place: ProjectPlace
     board: ProgressBoard
     _in_batches: set[str] = field(default_factory=set)
@@ -83,15 +83,15 @@ class Launcher:
             except (*SPARK_ERRORS, ConnectionError) as error:
                 if is_spark_gone(error) or not isinstance(error, SPARK_ERRORS):
                     raise spark_lost_error() from error
-                if not self.outside.resolve_schema(error):
+                if not self.resources.resolve_schema(error):
                     raise failure_of(error) from error
 
     def _launch(self, whole: QuerySpec, *, drain: bool) -> LiveQuery | None:
         checkpoint = self.place.checkpoint(whole.name).absolute()
-        phases = BackfillPhases(whole, checkpoint, self.frames, self.outside)
+        phases = BackfillPhases(whole, checkpoint, self.frames, self.resources)
         if phases.finished:
             return None
-        spec = self.outside.resume_query(phases.current_query(), whole, checkpoint)
+        spec = self.resources.resume_query(phases.current_query(), whole, checkpoint)
         directories = [checkpoint / _KEPT / entry.name for entry in spec.inputs]
         inputs = [each.in_directory(at) for each, at in zip(self.frames.inputs(spec), directories, strict=True)]
         streams = [each.source.capabilities for each in inputs if not each.entry.static]
@@ -101,11 +101,11 @@ class Launcher:
         again = unfinished_batch(checkpoint) is not None
         tables = TableWatch(inputs)
         inputs = [each.at_snapshot(session, again=again) for each in inputs]
-        check_tables(spec, inputs, self.frames.session, self.outside.warn_once)
+        check_tables(spec, inputs, self.frames.session, self.resources.warn_once)
         reader = BatchReader(spec, inputs, self.frames)
-        collector = DeadLetterCollector(reader, self.board, dead_letter_store(spec, self.outside.errors))
+        collector = DeadLetterCollector(reader, self.board, dead_letter_store(spec, self.resources.errors))
         shape, failures = self._shape(spec, streams), list[PenstockError]()
-        scan = PostCommitScan(spec, collector, self.outside.earliest_offsets, checkpoint, failures)
+        scan = PostCommitScan(spec, collector, self.resources.earliest_offsets, checkpoint, failures)
         match shape:
             case "batches":
                 scan.catch_up()
@@ -118,7 +118,7 @@ class Launcher:
                 writer = self._open_stream(spec, [_stop_on_error(each) for each in inputs], session)
         if spec.stateful:
             begin_state(checkpoint, spec, self.frames.manifest, session)
-        notes, publish_offsets = StateNotes(checkpoint), self.outside.offset_listener(spec)
+        notes, publish_offsets = StateNotes(checkpoint), self.resources.offset_listener(spec)
         on_commit = scan.enqueue_batch if shape == "observed" else None
         QueryListener(self.board, spec.name, notes, publish_offsets, shape != "batches", on_commit).listen(session)
         writer = writer.queryName(spec.name).option("checkpointLocation", str(checkpoint))
@@ -184,7 +184,7 @@ class Launcher:
         return {node: rows for node, rows in most.items() if rows is not None}
 
     def _sink(self, output: QueryOutput) -> Sink:
-        return self.frames.filling.sink(output.sink, output.node)
+        return self.frames.resolver.sink(output.sink, output.node)
 
 
 def _backlog_size(inputs: Sequence[QueryInput], checkpoint: Path) -> int | None:

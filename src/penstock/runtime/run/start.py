@@ -49,24 +49,24 @@ def start(
         raise PlanRefused.from_refusals(plan.refusals)
     board = board or ProgressBoard([q.name for q in plan.queries])
     offsets = store if plan.manifest.project.format == "pipeline" else None
-    outside = RunResources(clusters, place, environ, offsets, say)
-    filling = ConfigResolver(place.root, environ, clusters)
-    frames = Frames(plan.manifest, place.root, spark, filling, now_ms, place.heartbeat_directory)
-    _prepare(plan, frames, outside, SystemChanges(clusters, place, environ), place, store)
+    resources = RunResources(clusters, place, environ, offsets, say)
+    resolver = ConfigResolver(place.root, environ, clusters)
+    frames = Frames(plan.manifest, place.root, spark, resolver, now_ms, place.heartbeat_directory)
+    _prepare(plan, frames, resources, SystemChanges(clusters, place, environ), place, store)
     for query in plan.queries:
         record_places(store, place, query.name, resolve_locations(query, environ))
-    return Run(plan, frames, outside, place, store, board)
+    return Run(plan, frames, resources, place, store, board)
 
 
 def _prepare(
-    plan: Plan, frames: Frames, outside: RunResources, changes: SystemChanges, place: ProjectPlace, store: StateStore
+    plan: Plan, frames: Frames, resources: RunResources, changes: SystemChanges, place: ProjectPlace, store: StateStore
 ) -> None:
     """Carry out every step of a plan before the first query starts."""
     for query in plan.queries:
         if query.asks:
             _check_models(query, frames)
     if not place.is_of_pipeline:
-        record_topics(store, place, "embedded" if outside.is_embedded else "kafka")
+        record_topics(store, place, "embedded" if resources.is_embedded else "kafka")
     for step in plan.steps:
         match step:
             case steps.AdoptState(adoption):
@@ -80,10 +80,10 @@ def _prepare(
             case steps.ChangeTopic(topic, partitions, config):
                 changes.change_topic(topic, partitions, config)
             case steps.RebuildQuery(query):
-                outside.forget_offsets(query)  # may be refused, before anything has changed
+                resources.forget_offsets(query)  # may be refused, before anything has changed
                 set_aside(place.checkpoint(query.name))
             case steps.EmptyOutput(output):  # after the checkpoints of all its readers are moved away
-                frames.filling.sink(output.sink, output.node).empty()
+                frames.resolver.sink(output.sink, output.node).empty()
             case steps.StartQuery(query) | steps.RestartQuery(query) if not store.lasts:
                 discard(place.checkpoint(query.name))
             case steps.RetireQuery(name):

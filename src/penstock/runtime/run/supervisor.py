@@ -39,7 +39,7 @@ class Run:
         self,
         plan: Plan,
         frames: Frames,
-        outside: RunResources,
+        resources: RunResources,
         place: ProjectPlace,
         store: StateStore,
         board: ProgressBoard,
@@ -48,10 +48,10 @@ class Run:
         self.board = board
         self._place = place
         self._store = store
-        self._outside = outside
+        self._resources = resources
         self._frames = frames
-        self._launcher = Launcher(frames, outside, place, board)
-        self._kafka = KafkaWatch(plan, outside, place, board)
+        self._launcher = Launcher(frames, resources, place, board)
+        self._kafka = KafkaWatch(plan, resources, place, board)
         self._live: dict[str, LiveQuery] = {}
         self._retries = Retries()
         self._recorded: set[str] = set()
@@ -181,7 +181,7 @@ class Run:
         self._kafka.close()
         for live in self._live.values():
             for output in live.spec.outputs:
-                self._frames.filling.sink(output.sink, output.node).cancel()
+                self._frames.resolver.sink(output.sink, output.node).cancel()
         for name, live in self._live.items():
             with suppress(*SPARK_ERRORS, OSError):  # Spark may have ended, and the query with it
                 live.stop(self._until)
@@ -192,7 +192,7 @@ class Run:
             self.board.end_query(name, "stopped")
         self.board.close()
         if not self._abandoned:
-            self._outside.close()
+            self._resources.close()
 
     def _wait(
         self, idle: Callable[[], None], failures: dict[str, PenstockError] | None = None, until_fewer_than: int = 1
@@ -235,7 +235,7 @@ class Run:
                 self.board.end_query(live.spec.name, "finished")
                 return
         try:
-            if error is None or self._outside.resolve_schema(error) or self._launcher.try_fallback(live, error):
+            if error is None or self._resources.resolve_schema(error) or self._launcher.try_fallback(live, error):
                 self._start(live.spec, drain=live.drain)
                 return
             failure = self._failure(live, error)
@@ -245,7 +245,7 @@ class Run:
 
     def _failure(self, live: LiveQuery, error: Exception) -> PenstockError:
         checkpoint = self._place.checkpoint(live.spec.name)
-        return live.failure(error, lambda: self._outside.check_positions(live.spec, checkpoint))
+        return live.failure(error, lambda: self._resources.check_positions(live.spec, checkpoint))
 
     def _retry_or_fail(
         self, spec: QuerySpec, failure: PenstockError, failures: dict[str, PenstockError] | None, *, drain: bool
@@ -274,7 +274,7 @@ class Run:
         checkpoint = self._place.checkpoint(spec.name)
         if (damage := find_damage(checkpoint, batch_outputs(spec, self._place))) is not None:
             raise damage.failure(spec.name)
-        self._outside.check_positions(spec, checkpoint)
+        self._resources.check_positions(spec, checkpoint)
         self._start(spec, drain=drain)
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
