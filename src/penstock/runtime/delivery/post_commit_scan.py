@@ -52,9 +52,9 @@ class PostCommitScan:
 
     def catch_up(self) -> None:
         """Scan what was committed after the last scan, while the query does not run."""
-        seen: Offsets | None = layout.read_note(self.checkpoint, _MARK)
         done = last_number(self.checkpoint / "commits")
-        if seen is not None and done is not None:
+        seen: Offsets | None = None if done is None else layout.read_note(self.checkpoint, _MARK)
+        if done is not None and seen is not None:
             reached = _reached_offsets(self.checkpoint, max)
             if _is_behind(seen, reached):
                 self._scan_backlog(seen, reached, done)
