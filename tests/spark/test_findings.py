@@ -42,7 +42,7 @@ def files(root: Path, name: str) -> list[Path]:
     ("sql", "code", "said", "hint"),
     [
         ("SELECT id, s2 FROM rows", "sql-unknown-column", "there is no column `s2`", "did you mean `s`?"),
-        ("SELECT id, a.b FROM rows", "sql-unknown-column", "no column `a.b`", 'with a dot stands in quotes: "a.b"'),
+        ("SELECT id, a.b FROM rows", "sql-unknown-column", "no column `a.b`", 'with a dot in quotes: "a.b"'),
         ("SELECT id, o.q FROM rows", "sql-unknown-column", "there is no field `q`", "there are: p"),
         ("SELECT *, x AS s FROM rows", "sql-duplicate-column", "two outputs are called `s`", "with AS"),
         ("SELECT *, x AS S FROM rows", "sql-duplicate-column", "outputs are called `s` and `S`", "with AS"),

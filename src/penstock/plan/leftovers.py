@@ -63,11 +63,11 @@ def _directories(manifest: Manifest, place: ProjectPlace) -> Iterator[Leftover]:
         if path.name not in checkpoints:
             of, sign, _ = path.name.rpartition("@")
             aside = bool(sign) and of in checkpoints
-            reason = f"a rebuild of `{unquote(of)}` has set it aside" if aside else "no query already has this name"
+            reason = f"a rebuild of `{unquote(of)}` has set it aside" if aside else "no query has this name any more"
             yield Leftover("checkpoint", unquote(path.name), reason, path)
     for path in _folders(place.heartbeat_directory("x").parent):
         if path.name not in beats:
-            yield Leftover("heartbeats", unquote(path.name), "no query already has this name", path)
+            yield Leftover("heartbeats", unquote(path.name), "no query has this name any more", path)
 
 
 def _dead_letter_topics(manifest: Manifest, place: ProjectPlace, store: StateStore) -> Collection[str]:

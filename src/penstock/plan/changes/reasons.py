@@ -38,7 +38,7 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
     elif _works(before) != _works(after):
         if stateful and _state(_works(before)) == _state(_works(after)):
-            yield "Spark's types now decide how it computes", False
+            yield "it is now computed with the column types of Spark", False
         else:
             breaks = stateful and _state(_used_work(before)) != _state(_used_work(after))
             yield (_other_state(before, after) if breaks else "its SQL changed"), breaks
@@ -68,7 +68,7 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     if before.asks != after.asks:
         yield "an ML model that it calls changed", False
     if before.fan_out != after.fan_out:
-        yield "its rows are distributed in another way", False
+        yield "it reads its inputs once for all its sinks, or no longer does", False
 
 
 def rebuild_hint(query: str) -> str:
@@ -197,7 +197,7 @@ def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tu
         else:
             yield f"{text}; rows written so far stay there", False
     if before.outputs != after.outputs and not moved:
-        yield "it is written to another place or in another way", False
+        yield "the settings of its output changed", False
 
 
 def _input(before: Input, after: Input) -> str:
@@ -213,7 +213,7 @@ def _input(before: Input, after: Input) -> str:
         return f"the event time of `{name}` changed"
     if before.source.get("columns") != after.source.get("columns"):
         return f"the columns of `{name}` changed"
-    return f"`{name}` is read in another way"
+    return f"the settings of `{name}` changed"
 
 
 def _meaning(entry: Input) -> str:

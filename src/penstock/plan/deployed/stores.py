@@ -94,7 +94,7 @@ class SqliteStore:
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ServiceError("not-writable", f"cannot make {self.file.parent}: {error.strerror}") from error
+            raise ServiceError("not-writable", f"cannot create {self.file.parent}: {error.strerror}") from error
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:

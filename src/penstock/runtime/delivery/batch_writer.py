@@ -111,7 +111,7 @@ class BatchWriter:
         for entry in self.spec.inputs:
             for file, why in unread.get(entry.view, {}).items():
                 if entry.on_error == "stop" or not is_local(file) or not self.reader.can_reread_files:
-                    hint = "mend it or put it back; `on_error: dead_letter` where it is read leaves such files out"
+                    hint = "mend it or put it back, or set `on_error: dead_letter` where it is read to skip such files"
                     raise QueryFailed("file-unreadable", f"{unquote(file)} cannot be read: {why}", hint=hint)
                 attempt.unread_files.setdefault(entry.view, {})[file] = why
         attempt.read = without_files(attempt.read, attempt.unread_files, self.spec.inputs)

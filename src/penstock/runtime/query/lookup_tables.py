@@ -40,7 +40,7 @@ def _report_lines(entry: Input, rows: DataFrame, count: int, warn: Callable[[str
         reasons.append((code, f"{re.sub('^file:/+', '/', file)}:{line}: {reason}"))
     if entry.on_error == "stop":
         code, text = reasons[0]
-        hint = "mend it, or set `on_error: dead_letter` on the table to go on without such lines"
+        hint = "mend it, or set `on_error: dead_letter` on the table to skip such lines"
         raise QueryFailed(code, f"a line of the table `{name}` cannot be read: {text}", hint=hint)
     lines = "1 line" if count == 1 else f"{count:,} lines"
     more = f"; {count - _SHOWN:,} more" if count > _SHOWN else ""

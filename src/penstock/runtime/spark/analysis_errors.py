@@ -84,7 +84,7 @@ def _no_column(name: list[str], near: list[list[str]]) -> QueryFailed:
     text = f"there is no column `{'.'.join(name)}`"
     columns = [parts[-1] for parts in near]
     if ".".join(name) in columns:
-        return QueryFailed("sql-unknown-column", text, hint=f'a name with a dot stands in quotes: "{".".join(name)}"')
+        return QueryFailed("sql-unknown-column", text, hint=f'put a name with a dot in quotes: "{".".join(name)}"')
     return QueryFailed("sql-unknown-column", text, hint=did_you_mean(name[-1], columns, otherwise="there are"))
 
 

@@ -185,7 +185,7 @@ def _pick_by_position(model: str, outputs: Sequence[Tensor], declared: StructTyp
     names = {tensor.name.casefold() for tensor in outputs}
     for pick, field in zip(picks, declared, strict=True):
         if field.name.casefold() in names and pick.output.casefold() != field.name.casefold():
-            text = f"by its place `{field.name}` of `ml_outputs` would be the output `{pick.output}` of `{model}`"
+            text = f"by its position, `{field.name}` of `ml_outputs` would get the output `{pick.output}` of `{model}`"
             hint = f"the model gives {_describe_tensors(outputs)}; declare all fields by these names, or none"
             raise _mismatch(text, hint)
     return tuple(picks)
