@@ -63,7 +63,7 @@ class Assembly:
         self._versioned |= versioned_tables(query)
         renamed = rename_tables(query, self._view_name)
         read = [table.name for table in tables(renamed)]
-        if asked := _asked_models(node, self.graph, self._digests):
+        if asked := _called_models(node, self.graph, self._digests):
             self.asks.update({model.function: model for model in asked.values()})
             renamed = with_functions(renamed, {name: model.function for name, model in asked.items()})
         tree = name_projections(mask_query(renamed, node.columns, node.masks).take_tree())
@@ -160,7 +160,7 @@ class Assembly:
         return view
 
 
-def _asked_models(node: Node, graph: Graph, digests: Mapping[str, str]) -> dict[str, AskedModel]:
+def _called_models(node: Node, graph: Graph, digests: Mapping[str, str]) -> dict[str, AskedModel]:
     """The models by their name in the SQL, without those that `runtime.ml` lacks."""
     models = graph.runtime.ml.models
     return {

@@ -25,7 +25,7 @@ def row_rules(graph: Graph, node: Node) -> tuple[RowRule, ...]:
 
 def _rules_of(test: LinkedTest, assertions: Iterable[asked.Assertion], node: Node) -> tuple[RowRule, ...]:
     """The rules of a test's assertions. Tests without `dlq` have none."""
-    if test.element.type != "continuous" or not _sends_away(test.element):
+    if test.element.type != "continuous" or not _has_dlq_action(test.element):
         return ()
     return tuple(
         RowRule(test=test.name, said=said, condition=condition)
@@ -42,7 +42,7 @@ def unsupported_rules(node: Node, rules: Sequence[RowRule]) -> list[str]:
     return ["tests with `dlq`, in real time or with asynchronous progress"] if rules and unseen else []
 
 
-def _sends_away(test: asked.DataTest) -> bool:
+def _has_dlq_action(test: asked.DataTest) -> bool:
     return any(action.dlq is not None for action in test.on_failure.actions)
 
 

@@ -36,13 +36,13 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         yield "a join with a lookup table keeps no state", False
     if kept != after.stateful:
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
-    elif _works(before) != _works(after):
-        if stateful and _state(_works(before)) == _state(_works(after)):
+    elif _definitions(before) != _definitions(after):
+        if stateful and _state_of(_definitions(before)) == _state_of(_definitions(after)):
             yield "it is now computed with the column types of Spark", False
         else:
-            breaks = stateful and _state(_used_work(before)) != _state(_used_work(after))
-            yield (_other_state(before, after) if breaks else "its SQL changed"), breaks
-    elif _texts(before) != _texts(after):
+            breaks = stateful and _state_of(_used_definitions(before)) != _state_of(_used_definitions(after))
+            yield (_describe_state_break(before, after) if breaks else "its SQL changed"), breaks
+    elif _sql_texts(before) != _sql_texts(after):
         yield "its joins keep rows for as long as their conditions can hold", False
     elif _ties(before) != _ties(after):
         yield "of rows with equal times, the last to arrive is now the latest", False
@@ -58,8 +58,8 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         used = used_input_columns(after) if stateful else {}
         for was, now in zip(before.inputs, after.inputs, strict=True):
             if was != now:
-                yield _input(was, now), _breaks(was, now, stateful, used.get(now.view))
-    yield from _outputs(before, after, stateful)
+                yield _describe_input_change(was, now), _breaks(was, now, stateful, used.get(now.view))
+    yield from _output_changes(before, after, stateful)
     if before.conf != after.conf:
         changed = [words for name, words in _CONF.items() if before.conf.get(name) != after.conf.get(name)]
         yield f"{' and '.join(changed) or 'a setting of Spark'} changed", stateful
@@ -90,9 +90,9 @@ def _step_keeps_state(step: Step, lookups: frozenset[str]) -> bool:
     return isinstance(parsed, Problem) or bool(stateful_constructs(parsed, lookups=lookups))
 
 
-def _other_state(before: QuerySpec, after: QuerySpec) -> str:
+def _describe_state_break(before: QuerySpec, after: QuerySpec) -> str:
     """Why state does not fit any more: a state setting, or the SQL."""
-    if [_plain(step) for step in before.steps] == [_plain(step) for step in after.steps]:
+    if [_plain_definition(step) for step in before.steps] == [_plain_definition(step) for step in after.steps]:
         old, new = _ttls(before), _ttls(after)
         if old != new:
             came = sum(ttl is not None for ttl in new) > sum(ttl is not None for ttl in old)
@@ -115,17 +115,17 @@ def _operator_descriptions(query: QuerySpec) -> list[str]:
     return [operator.what for operator in describe_operators(query)] if has_operators(query) else []
 
 
-def _works(query: QuerySpec) -> list[str | KeyedStep]:
-    return list(map(_work, query.steps))
+def _definitions(query: QuerySpec) -> list[str | KeyedStep]:
+    return list(map(_definition, query.steps))
 
 
-def _state(works: list[str | KeyedStep]) -> list[str | KeyedStep]:
+def _state_of(parts: list[str | KeyedStep]) -> list[str | KeyedStep]:
     """The part of the steps that defines state: some outputs of the last one do not."""
-    *others, last = (unnested_text(work) if isinstance(work, str) else work for work in works)
+    *others, last = (unnested_text(part) if isinstance(part, str) else part for part in parts)
     return [*others, state_text(last) if isinstance(last, str) else last]
 
 
-def _work(step: Step | KeyedStep) -> str | KeyedStep:
+def _definition(step: Step | KeyedStep) -> str | KeyedStep:
     """The definition of a step without parameters, late-row handling and TTL values. Its state depends on whether there
     is a TTL, and not on the order of equal rows."""
     if isinstance(step, Step):
@@ -136,14 +136,14 @@ def _work(step: Step | KeyedStep) -> str | KeyedStep:
     return step.model_copy(update={"operator": operator, "late": None})
 
 
-def _used_work(query: QuerySpec) -> list[str | KeyedStep]:
+def _used_definitions(query: QuerySpec) -> list[str | KeyedStep]:
     """The steps of a query, without unused outputs, which are not in its state."""
     used = used_view_columns(query)
-    works = ((step, _work(step)) for step in query.steps)
-    return [drop_unused_outputs(work, used[step.view]) if isinstance(work, str) else work for step, work in works]
+    parts = ((step, _definition(step)) for step in query.steps)
+    return [drop_unused_outputs(part, used[step.view]) if isinstance(part, str) else part for step, part in parts]
 
 
-def _plain(step: Step | KeyedStep) -> str | KeyedStep:
+def _plain_definition(step: Step | KeyedStep) -> str | KeyedStep:
     """The definition of a step by its SQL, without its settings."""
     if isinstance(step, Step):
         return step.unguarded or step.sql
@@ -166,7 +166,7 @@ def _is_window(step: KeyedStep) -> bool:
     return isinstance(step.operator, Aggregate) and step.operator.closes is not None
 
 
-def _texts(query: QuerySpec) -> list[str]:
+def _sql_texts(query: QuerySpec) -> list[str]:
     return [step.sql for step in query.steps if isinstance(step, Step)]
 
 
@@ -183,7 +183,7 @@ def _describe_ttls(query: QuerySpec) -> str:
     return ", ".join(describe_duration(ttl) for ttl in dict.fromkeys(_ttls(query)) if ttl is not None)
 
 
-def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tuple[str, bool]]:
+def _output_changes(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tuple[str, bool]]:
     """Differences of the outputs. A new location lacks the rows written so far: readers of a topic would miss them, and
     a stateful query does not emit them again."""
     known = {output.node: output.sink for output in before.outputs}
@@ -200,7 +200,7 @@ def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tu
         yield "the settings of its output changed", False
 
 
-def _input(before: Input, after: Input) -> str:
+def _describe_input_change(before: Input, after: Input) -> str:
     name = after.node.partition(".")[2]
     if _is_another(before, after):
         old, new = (location("source", entry.source) for entry in (before, after))
@@ -208,7 +208,7 @@ def _input(before: Input, after: Input) -> str:
     if _phases(before) != _phases(after):
         return f"what `{name}` reads before its topic changed"
     if before.upsert_key != after.upsert_key:
-        return f"`{name}` is {_meaning(after)}, and was {_meaning(before)}"
+        return f"`{name}` is {_describe_rows(after)}, and was {_describe_rows(before)}"
     if before.event_time != after.event_time:
         return f"the event time of `{name}` changed"
     if before.source.get("columns") != after.source.get("columns"):
@@ -216,7 +216,7 @@ def _input(before: Input, after: Input) -> str:
     return f"the settings of `{name}` changed"
 
 
-def _meaning(entry: Input) -> str:
+def _describe_rows(entry: Input) -> str:
     """The meaning of an input's rows: append-only, or the latest row per key."""
     key = ", ".join(entry.upsert_key)
     return f"a table with the latest row per {key}" if key else "an append-only stream"

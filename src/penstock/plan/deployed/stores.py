@@ -178,7 +178,7 @@ class PostgresStateStore:
         with ExitStack() as connections:
             db = self._acquire_lock(namespace, busy, connections)
 
-            def still() -> None:
+            def check_lock() -> None:
                 nonlocal db
                 try:
                     with self.server.translate_errors():
@@ -187,7 +187,7 @@ class PostgresStateStore:
                     connections.close()
                     db = self._acquire_lock(namespace, busy, connections)
 
-            yield StoreLock(still, (db.fileno(),))
+            yield StoreLock(check_lock, (db.fileno(),))
 
     def _acquire_lock(self, namespace: str, busy: str, connections: ExitStack) -> Database:
         """A new connection that holds the lock."""

@@ -33,17 +33,17 @@ _VARIANTS: Final = "MAP<STRING, VARIANT>"
 class MaskedDeadLetters:
     """Stores dead letters of a query with masked columns, without their values."""
 
-    def __init__(self, errors: DeadLetterStore, names: Sequence[str]) -> None:
-        self._errors = errors
+    def __init__(self, store: DeadLetterStore, names: Sequence[str]) -> None:
+        self._store = store
         self._names = names
 
     def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
-        return self._errors.write(node, mask_dead_letters(dead_letters, self._names), ref)
+        return self._store.write(node, mask_dead_letters(dead_letters, self._names), ref)
 
 
-def dead_letter_store(query: QuerySpec, errors: DeadLetterStore) -> DeadLetterStore:
+def dead_letter_store(query: QuerySpec, store: DeadLetterStore) -> DeadLetterStore:
     """Return the dead-letter store of a query, which masks columns if needed."""
-    return MaskedDeadLetters(errors, query.covers) if query.covers else errors
+    return MaskedDeadLetters(store, query.covers) if query.covers else store
 
 
 def mask_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:

@@ -61,7 +61,7 @@ class OutputReplay:
         self._query = query.model_copy(update={"checks": ()})  # failing rows are found one by one here, and stored
         self._frames = frames
         self._resources = resources
-        self._errors = dead_letter_store(query, resources.errors)
+        self._store = dead_letter_store(query, resources.dead_letters)
         self._entry: Input = query.streams[0]
         self._inputs: list[QueryInput] = frames.inputs(query)
         self._input = self._inputs[query.inputs.index(self._entry)]
@@ -76,7 +76,7 @@ class OutputReplay:
             node = self._output.node
             kept_by = node if has_failed_one_sink(gone[0]) else self._entry.node
             missing = dead_letter_rows.missing_records(session, gone, node)
-            self._resources.errors.write(kept_by, missing, replace(self.batch_ref(gone), batch_id=_MISSING))
+            self._resources.dead_letters.write(kept_by, missing, replace(self.batch_ref(gone), batch_id=_MISSING))
         return found, len(gone)
 
     def drop_superseded(self, dead_letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
@@ -138,7 +138,7 @@ class OutputReplay:
         failed = 0
         if first and ERROR in found.columns:
             failed_rows = dead_letter_rows.undecodable_records(found, self._entry, self._output.node)
-            failed += failed_rows.count() and self._errors.write(self._entry.node, failed_rows, ref)
+            failed += failed_rows.count() and self._store.write(self._entry.node, failed_rows, ref)
         done = self._deliver_rows(drop_undecodable(found), ref)
         return ReplayResult(done.written, failed + done.rejected.total())
 
@@ -146,7 +146,7 @@ class OutputReplay:
         """Deliver rows like a batch of the stream. Whatever `on_error` says, what fails becomes a dead letter again."""
 
         def store(rejection: OutputRejection, dead_letters: DataFrame) -> None:
-            self._errors.write(self._output.node, dead_letters, replace(ref, batch_id=_part_of(rejection)))
+            self._store.write(self._output.node, dead_letters, replace(ref, batch_id=_part_of(rejection)))
 
         trial = self._trial(ref)
         delivery = OutputDelivery(trial, "dead_letter", store, compute_first=True)

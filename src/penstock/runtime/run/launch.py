@@ -103,7 +103,7 @@ class Launcher:
         inputs = [each.at_snapshot(session, again=again) for each in inputs]
         check_tables(spec, inputs, self.frames.session, self.resources.warn_once)
         reader = BatchReader(spec, inputs, self.frames)
-        collector = DeadLetterCollector(reader, self.board, dead_letter_store(spec, self.resources.errors))
+        collector = DeadLetterCollector(reader, self.board, dead_letter_store(spec, self.resources.dead_letters))
         shape, failures = self._shape(spec, streams), list[PenstockError]()
         scan = PostCommitScan(spec, collector, self.resources.earliest_offsets, checkpoint, failures)
         match shape:

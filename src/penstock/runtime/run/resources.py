@@ -76,7 +76,7 @@ class RunResources:
             self.say(text)
 
     @cached_property
-    def errors(self) -> DeadLetterStore:
+    def dead_letters(self) -> DeadLetterStore:
         sink, owner = self.clusters.sink, self.place.namespace
         return DirectoryDeadLetters(self.place.topics, owner) if sink is None else KafkaDeadLetters(sink, owner)
 
