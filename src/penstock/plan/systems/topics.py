@@ -24,6 +24,7 @@ class Brokers:
 
 
 NO_BROKERS: Final = Brokers()
+_NOT_OURS: Final = "it is written outside this project, so Penstock does not create it"
 
 
 def ask_brokers(manifest: Manifest, clusters: Clusters) -> Brokers:
@@ -33,21 +34,21 @@ def ask_brokers(manifest: Manifest, clusters: Clusters) -> Brokers:
     source = _topics(KafkaAdmin(clusters.source.kafka), reads) if reads and clusters.source else None
     if not own or clusters.sink is None:
         return Brokers(source)
-    asked = KafkaAdmin(clusters.sink.kafka)
-    sink = _topics(asked, [output.node for query in manifest.queries for output in query.outputs])
+    admin = KafkaAdmin(clusters.sink.kafka)
+    sink = _topics(admin, [output.node for query in manifest.queries for output in query.outputs])
     present = [topic.name for topic in own if topic.name in sink]
-    chosen = asked.chosen_config(present)
-    kept = {topic.name for topic in own if not topic.only_made}
-    begins, ends = asked.ends(present, earliest=True), asked.ends(present)
-    filled = frozenset(topic for (topic, number), end in ends.items() if end > begins[topic, number] and topic in kept)
+    chosen = admin.chosen_config(present)
+    begins, ends = admin.ends(present, earliest=True), admin.ends(present)
+    nonempty = frozenset(topic for (topic, number), end in ends.items() if end > begins[topic, number])
+    filled = nonempty.intersection(topic.name for topic in own if not topic.only_made)
     described = {name: replace(state, config=chosen.get(name, {})) for name, state in sink.items()}
     return Brokers(source, described, filled)
 
 
-def _topics(asked: KafkaAdmin, nodes: Sequence[str]) -> Mapping[str, TopicState]:
+def _topics(admin: KafkaAdmin, nodes: Sequence[str]) -> Mapping[str, TopicState]:
     """The topics of a broker, which these nodes depend on."""
     try:
-        return asked.topics()
+        return admin.topics()
     except ServiceError as error:
         if not nodes:
             raise
@@ -104,6 +105,3 @@ def missing_topics(
                 text = f"`{query.name}` reads the topic `{name}`, which Kafka does not have"
                 hint = did_you_mean(name, broker) or _NOT_OURS
                 yield Diagnostic("topic-missing", text, hint=hint, params={"name": name})
-
-
-_NOT_OURS: Final = "it is written outside this project, so Penstock does not create it"
