@@ -69,7 +69,7 @@ def test_rows_that_break_a_test_are_kept_apart(running: Running) -> None:
     found = sorted(reasons(running).values())
     assert found == [
         "clean_rows: `amount` is above 100",
-        "clean_rows: `country` is none of 'DE', 'NO', 'it\\'s'",
+        "clean_rows: `country` is not one of 'DE', 'NO', 'it\\'s'",
         "clean_rows: `id` is not positive",
         "clean_rows: no_thirteen",
     ]
