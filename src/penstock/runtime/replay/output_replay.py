@@ -36,7 +36,7 @@ _RECORD: Final = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, place BIGINT"
 )
-_OVERWRITES: Final = "they replace rows of `{}` by key, and which are newer is unknown; `--overwrite` replays them"
+_OVERWRITES: Final = "they replace rows of `{}` by key, possibly newer ones; `--overwrite` replays them anyway"
 _MISSING: Final = 4
 """The number under which dead letters about missing records are stored; see `_part_of`."""
 
