@@ -22,7 +22,7 @@ from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.connectors.registry import BUILT_INS, find_sink
 from penstock.dev import postgres as dev_postgres
-from penstock.runtime.checkpoint.layout import last_number
+from penstock.plan.deployed.place import last_number
 from penstock.runtime.delivery.sink_progress import NOTE
 from tests.contract.services import Mortal, MortalClickHouse, MortalKafka, MortalPostgres
 from tests.contract.subjects import SUBJECTS, Database, World, parsed

@@ -177,7 +177,7 @@ def test_a_schema_that_is_registered_after_its_records_is_asked_for_again(
 
     monkeypatch.setattr(Registry, "schema", schema)
     monkeypatch.setattr("penstock.clients.registry.schema_cache._PAUSE_SECS", 0.5)
-    monkeypatch.setattr("penstock.runtime.run.topic_watch._PAUSE_SECS", 0.5)
+    monkeypatch.setattr("penstock.runtime.run.kafka_watch._PAUSE_SECS", 0.5)
     text = PROJECT.format(servers=broker.plain.servers, registry=registry, topic=topic).replace("orders", topic)
     running.write({"stream_project.yml": text})
     produce(broker.plain, topic, value(old, 1, "a"), value(late, 2, "b", 1.5))

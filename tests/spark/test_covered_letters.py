@@ -82,7 +82,7 @@ def test_a_record_that_is_not_in_its_topic_waits_until_it_is_there_again(running
         assert deliver(running) == {"model.shares": ReplayResult(0, 1)}
         (letter,) = pending_dead_letters(check(running.root), None)
         assert (letter.code, letter.about["offset"]) == ("row-failed", 1)
-        assert "not where it came from" in letter.about["message"]
+        assert "no longer exists at its origin" in letter.about["message"]
     topic.rmdir()
     topic.with_name("away").rename(topic)
     assert deliver(running) == {"model.shares": ReplayResult(1, 0)}

@@ -42,13 +42,13 @@ def files(root: Path, name: str) -> list[Path]:
     ("sql", "code", "said", "hint"),
     [
         ("SELECT id, s2 FROM rows", "sql-unknown-column", "there is no column `s2`", "did you mean `s`?"),
-        ("SELECT id, a.b FROM rows", "sql-unknown-column", "no column `a.b`", 'with a dot stands in quotes: "a.b"'),
+        ("SELECT id, a.b FROM rows", "sql-unknown-column", "no column `a.b`", 'with a dot in quotes: "a.b"'),
         ("SELECT id, o.q FROM rows", "sql-unknown-column", "there is no field `q`", "there are: p"),
         ("SELECT *, x AS s FROM rows", "sql-duplicate-column", "two outputs are called `s`", "with AS"),
         ("SELECT *, x AS S FROM rows", "sql-duplicate-column", "outputs are called `s` and `S`", "with AS"),
         ("SELECT id, o + 1 AS y FROM rows", "sql-argument", "`(o + 1)` cannot be computed: ", "with CAST"),
         ("SELECT id FROM rows WHERE s", "sql-argument", "`s` cannot be computed: ", "with CAST"),
-        ("SELECT id, x.y AS z FROM rows", "sql-argument", "`x` is `BIGINT`, which has nothing inside of it", None),
+        ("SELECT id, x.y AS z FROM rows", "sql-argument", "`x` is `BIGINT`, which has no fields", None),
         ("SELECT * FROM rows UNION ALL SELECT id FROM rows", "sql-statement", "have 6 and 2 columns", "same columns"),
         (
             "SELECT id, o FROM rows UNION ALL SELECT id, x FROM rows",
@@ -67,7 +67,7 @@ def test_what_is_wrong_with_sql_is_said_of_its_transform_before_anything_is_writ
     assert (error.code, error.node) == (code, "t0")
     assert said in error.message
     assert (hint or "") in (error.hint or "")
-    assert "transform `t0` cannot be worked out" in error.context
+    assert "transform `t0` cannot be computed" in error.context
     assert not any(mark in str(error) for mark in ("SQLSTATE", "[", "Exception"))
     assert files(pipeline.root, "beside") == files(pipeline.root, "out") == []
 

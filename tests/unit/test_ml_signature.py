@@ -114,7 +114,7 @@ SWAPPED = (tensor("confidence", "float", None), tensor("other", "float", None))
         ((tensor("y", "string", None),), struct(y=DoubleType()), "`ml_outputs` has `y` as double"),
         ((tensor("y", "float", None, 2, 2),), struct(y=ArrayType(FloatType())), "which no column can hold"),
         ((Tensor("y", "seq(map(int64,tensor(float)))", ()),), struct(y=DoubleType()), "a list of maps"),
-        (SWAPPED, struct(fraud=DoubleType(), confidence=DoubleType()), "would be the output `other`"),
+        (SWAPPED, struct(fraud=DoubleType(), confidence=DoubleType()), "would get the output `other`"),
     ],
 )
 def test_answers_that_do_not_fit(outputs: tuple[Tensor, ...], declared: StructType, said: str) -> None:

@@ -11,7 +11,7 @@ from penstock.plan.deployed.stores import SqliteStore
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
 from penstock.plan.steps import Plan
-from penstock.plan.systems.brokers import Brokers
+from penstock.plan.systems.topics import Brokers
 from penstock.workflow.stages import CheckedProject, Target, check, compile_project, plan_project
 from tests.support import write
 

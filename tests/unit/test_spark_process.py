@@ -64,7 +64,7 @@ def test_a_worker_that_was_out_of_memory_is_said_to_be(monkeypatch: pytest.Monke
     monkeypatch.setattr(spark_process, "oom_kills", lambda: next(counts))
     OomKills.start()
     failure = failure_of(PySparkException(KILLED))
-    assert failure.message.endswith("killed a process for want of memory (OOM)")
+    assert failure.message.endswith("killed a process for lack of memory (OOM)")
     assert "spark.driver.memory" in str(failure.hint)
     monkeypatch.setattr(OomKills, "_before", None)
 

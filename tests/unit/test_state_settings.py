@@ -166,7 +166,7 @@ LATE = ("event_time: {column: at}", "event_time: {column: at, allowed_lateness_m
         (
             text(TOLD, "{}").replace(*LATE),
             text(TOLD, "{}").replace(*LATE).replace("60000", "90000"),
-            "`allowed_lateness_ms` changed, and its windows are kept by it",
+            "`allowed_lateness_ms` changed, which decides how long its windows stay in state",
         ),
         (
             text(WINDOW, "{}"),

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from penstock.errors import QueryFailed, ServiceError
-from penstock.runtime.run.launch import DrainPolicy, LiveQuery
+from penstock.runtime.run.live_query import DrainPolicy, LiveQuery
 from penstock.workflow.host import unfinished_error
 
 LATE = QueryFailed("not-drained", "its batch was not done in time", retriable=True)

@@ -9,8 +9,8 @@ from penstock.manifest.model import Every, RealTime
 from penstock.plan.deployed.state import NOTHING, Checkpoint, DeployedState
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
-from penstock.plan.systems.brokers import Brokers
 from penstock.plan.systems.realtime_cores import cores_of
+from penstock.plan.systems.topics import Brokers
 from tests.support import codes, errors, only, spot
 from tests.unit.conftest import MAIN, Check, Compile, Link
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.manifest.queries.unrun_tests import unrun_tests
+from penstock.manifest.queries.row_rules import unrun_tests
 from tests.support import codes, write
 from tests.unit.conftest import MAIN, Check, Findings, Link
 

@@ -5,7 +5,8 @@ import typer
 
 from penstock.cli import options, output
 from penstock.cli.plan import destructive_refusal
-from penstock.plan.leftovers import Leftover, find_leftovers, forget_leftovers, remove_leftover
+from penstock.plan.deployed.state import forget_retired_queries
+from penstock.plan.leftovers import Leftover, find_leftovers, remove_leftover
 from penstock.workflow.stages import check, compile_project
 
 
@@ -32,7 +33,7 @@ def command(
         if remove:
             for leftover in found:
                 remove_leftover(leftover, checked.clusters)
-            forget_leftovers(store, place)
+            forget_retired_queries(store, place)
     if form is options.OutputFormat.JSON:
         output.put_json({"removed": remove, "leftovers": [_json(leftover, size) for leftover, size in listed]})
         return

@@ -7,7 +7,7 @@ import typer
 
 from penstock.cli import options, output
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid
-from penstock.manifest.queries.unrun_tests import unrun_tests
+from penstock.manifest.queries.row_rules import unrun_tests
 from penstock.project.load import environment_files, is_project
 from penstock.workflow.stages import CheckedProject, Target, check
 

@@ -48,14 +48,8 @@ def written_files(folder: Path) -> set[str]:
 
 
 def _is_ours(name: str) -> bool:
-    directory, slash, file = name.partition("/")
-    return (
-        bool(slash and file)
-        and directory in _DIRECTORIES
-        and "/" not in file
-        and "\\" not in file
-        and file not in ("..", ".")
-    )
+    directory, _, file = name.partition("/")
+    return directory in _DIRECTORIES and file not in ("", ".", "..") and "/" not in file and "\\" not in file
 
 
 def file_name(name: str) -> str:

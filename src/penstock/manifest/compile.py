@@ -24,9 +24,10 @@ def compile(graph: Graph, digests: Mapping[str, str] = MappingProxyType({})) -> 
     """Compile a graph. `digests` are those of the files of `runtime.ml`."""
     made = project_queries(graph, digests) if graph.format == "project" else pipeline_queries(graph)
     queries = tuple(map(with_pushdown, made))
-    spark = graph.runtime.spark
+    spark, about = graph.runtime.spark, graph.about
+    version, description = (about.version, about.description) if about else (None, None)
     return Manifest(
-        project=_about(graph),
+        project=About(name=graph.name, format=graph.format, version=version, description=description),
         **elements(graph),
         dag=dag(graph),
         topics=tuple(_topics(graph)),
@@ -37,12 +38,6 @@ def compile(graph: Graph, digests: Mapping[str, str] = MappingProxyType({})) -> 
         schemas=tuple(schemas(graph)),
         spark=SparkSpec(master=spark.master, config=spark.config, covered_log=any(query.covers for query in queries)),
     )
-
-
-def _about(graph: Graph) -> About:
-    about = graph.about
-    version, description = (about.version, about.description) if about else (None, None)
-    return About(name=graph.name, format=graph.format, version=version, description=description)
 
 
 def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:
@@ -81,17 +76,11 @@ _USUALLY_LARGEST: Final = 1_048_588
 
 def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
     """The topic of a pipeline sink. It is created if it is missing, and never changed. It accepts records up to the
-    size that the sink sets; a broker's default is a megabyte.
-    """
+    size that the sink sets; a broker's default is a megabyte."""
     keyed = {"cleanup.policy": "compact"} if node.key else {}
     said = "message_max_bytes" in sink.model_fields_set and sink.message_max_bytes > _USUALLY_LARGEST
     largest = {"max.message.bytes": sink.message_max_bytes} if said else {}
     config: dict[str, str | int | float | bool] = {"retention.ms": -1, **largest, **keyed}
     return TopicSpec(
-        name=sink.topic,
-        node=node.id,
-        partitions=sink.topic_partitions,
-        config=config,
-        on_kafka=True,
-        only_made=True,
+        name=sink.topic, node=node.id, partitions=sink.topic_partitions, config=config, on_kafka=True, only_made=True
     )

@@ -18,8 +18,7 @@ from penstock.row_columns import OP
 
 def connector_config(node: Node) -> dict[str, Any]:
     """The connector of a pipeline's node. One that refers to variables stays as it was written. Its key is that of the
-    node, in the spelling of the columns. A source may inherit it from its schema, and a sink from its input.
-    """
+    node, in the spelling of the columns. A source may inherit it from its schema, and a sink from its input."""
     assert isinstance(node.element, Source | Sink)
     said = dict(node.unfilled) if node.unfilled is not None else _dump_connector(node.element)
     filled_later = any(True for _ in find_references(said.get("primary_key")))

@@ -46,19 +46,14 @@ def connectors(graph: Graph) -> Iterator[ConnectorSpec]:
         kind = CONNECTOR_CLASSES.get(connector.type, connector.type)
         tasks = {} if connector.tasks_max is None else {"tasks.max": str(connector.tasks_max)}
         clusters = graph.runtime.connect
+        own = {"name": node.name, "connector.class": kind, "topics": ",".join(topics)}
         yield ConnectorSpec(
             name=node.name,
             node=node.id,
             connector_class=kind,
             topics=tuple(topics),
             cluster=node.element.advanced.connect_cluster or (clusters.default if clusters else None),
-            config={
-                "name": node.name,
-                "connector.class": kind,
-                "topics": ",".join(topics),
-                **tasks,
-                **connector.config,
-            },
+            config={**own, **tasks, **connector.config},
         )
 
 
@@ -141,7 +136,7 @@ def schemas(graph: Graph) -> Iterator[SchemaSpec]:
             subject=node.element.subject,
             node=node.id,
             schema_type=form.upper(),
-            schema_=_parse_definition(schema.definition) if form != "protobuf" else schema.definition,
+            schema_=json.loads(schema.definition) if form != "protobuf" else schema.definition,
             compatibility=_compatibility(schema, graph),
         )
 
@@ -151,7 +146,3 @@ def _compatibility(schema: ModelSchema | SchemaReference | None, graph: Graph) -
     registry = graph.runtime.schema_registry
     said = (schema and schema.compatibility) or (registry and registry.compatibility)
     return said.upper() if said else None
-
-
-def _parse_definition(definition: str) -> Any:
-    return json.loads(definition)

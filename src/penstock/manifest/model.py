@@ -59,7 +59,6 @@ class Input(Part):
     upsert_key: tuple[str, ...] = Field((), exclude_if=lambda key: not key)
     """The upsert key: a row replaces the previous row with the same key. Empty for append-only rows."""
     processing_time: tuple[str, ...] = ()
-    """The processing-time columns."""
     condition: str | None = None
     """The condition that its rows must meet. Other rows are skipped."""
     static: bool = False
@@ -108,8 +107,7 @@ class Step(Part):
 
 class LateRowSpec(Part):
     """How to find the rows that an operator counted as late in a batch that is read again. The SQL gives every row and
-    the time at which it was due. It reads the input, or a view that the steps compute from it.
-    """
+    the time at which it was due. It reads the input, or a view that the steps compute from it."""
 
     input: str
     steps: tuple[str, ...] = ()
@@ -131,8 +129,7 @@ class KeyedStep(Part):
 class Check(Part):
     """Expressions that a query computes from single rows of a view. Rows on which one fails are filtered out. Checks
     are used where a failed batch cannot be processed again (with state, or with several inputs), and where a part of it
-    is written before it fails, as in Kafka. The view is the input, or the steps compute it from the input.
-    """
+    is written before it fails, as in Kafka. The view is the input, or the steps compute it from the input."""
 
     view: str
     expressions: tuple[str, ...]
@@ -142,8 +139,7 @@ class Check(Part):
 
 class AskedModel(Part):
     """A machine-learning model that the SQL of a query calls as a function. `content` is the digest of its file; None
-    if it is missing. `answer` is the struct that the project declares; None if the file defines it.
-    """
+    if it is missing. `answer` is the struct that the project declares; None if the file defines it."""
 
     function: str
     model: str
@@ -173,7 +169,6 @@ class QueryOutput(Part):
     on_error: OnError = "dead_letter"
     """What happens to rows on which the SQL fails, and to rows that break a rule."""
     rules: tuple[RowRule, ...] = ()
-    """The rules that rows must meet to be written."""
 
 
 _NO_PART_OF_STATE: Final = {"covers", "pushdown"}
@@ -195,10 +190,7 @@ class RealTime(Part):
 
 
 class Pushdown(Part):
-    """What a query asks of its inputs. It follows from the SQL, and spares the runtime parsing it.
-
-    The default asks for every column and every row.
-    """
+    """What a query asks of its inputs, found by its SQL at compile time. The default asks for everything."""
 
     columns: tuple[str, ...] | None = None
     """The names of all columns that the SQL can mean, in lower case; None if it may mean any."""
@@ -233,6 +225,14 @@ class QuerySpec(Part):
     covers: tuple[str, ...] = Field((), exclude_if=lambda names: not names)
     """Columns, in lower case, that dead letters and errors hide. It does not affect the query."""
     pushdown: Pushdown = Field(Pushdown(), exclude_if=lambda pushdown: pushdown == Pushdown())
+
+    @property
+    def streams(self) -> list[Input]:
+        """The inputs without lookup tables."""
+        return [entry for entry in self.inputs if not entry.static]
+
+    def input(self, view: str) -> Input:
+        return next(entry for entry in self.inputs if entry.view == view)
 
     @property
     def isolated(self) -> bool:

@@ -50,9 +50,7 @@ def _walk_back(view: str, steps: _Steps) -> Iterator[KeyedStep]:
             pass
 
 
-_WINDOW: Final = re.compile(
-    r"(?:session_)?window(?:\(.*|_start|_end|_time)?|_window|sessionStartTime", re.IGNORECASE | re.DOTALL
-)
+_WINDOW: Final = re.compile(r"(?is)(?:session_)?window(?:\(.*|_start|_end|_time)?|_window|sessionStartTime")
 
 
 def window_by(keys: Sequence[str]) -> str:

@@ -15,12 +15,11 @@ from penstock.plan.refusals import (
     unset_in_query,
 )
 from penstock.plan.steps import AdoptState, CarryQuery, Plan, RetireQuery, Step
-from penstock.plan.systems.brokers import NO_BROKERS, Brokers
 from penstock.plan.systems.gateway import NO_GATEWAY, Gateways, virtual_topic_refusals, virtual_topic_steps
 from penstock.plan.systems.kafka_connect import NO_WORKERS, Workers, connector_refusals, connector_steps
 from penstock.plan.systems.realtime_cores import missing_cores
 from penstock.plan.systems.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema_steps
-from penstock.plan.systems.topics import missing_topics, topic_steps
+from penstock.plan.systems.topics import NO_BROKERS, Brokers, missing_topics, topic_steps
 from penstock.plan.truncation import Truncation, truncation
 from penstock.project.yaml.variables import Environ
 

@@ -16,7 +16,7 @@ from penstock.errors import ServiceError
 from penstock.manifest.model import Manifest
 from penstock.plan.changes.renames import read_former_names
 from penstock.plan.deployed.place import ProjectPlace
-from penstock.plan.deployed.state import forget_retired_queries, read_retired_queries
+from penstock.plan.deployed.state import read_retired_queries
 from penstock.plan.deployed.stores import StateStore
 
 
@@ -54,11 +54,6 @@ def remove_leftover(leftover: Leftover, clusters: Clusters) -> None:
         raise ServiceError("not-writable", f"cannot remove {leftover.path}: {error.strerror or error}") from error
 
 
-def forget_leftovers(store: StateStore, place: ProjectPlace) -> None:
-    """Remove the records of retired queries without leftovers."""
-    forget_retired_queries(store, place)
-
-
 def _directories(manifest: Manifest, place: ProjectPlace) -> Iterator[Leftover]:
     """Checkpoints and heartbeats of removed queries, and checkpoints that rebuilds have set aside."""
     queries = [query.name for query in manifest.queries]
@@ -68,35 +63,31 @@ def _directories(manifest: Manifest, place: ProjectPlace) -> Iterator[Leftover]:
         if path.name not in checkpoints:
             of, sign, _ = path.name.rpartition("@")
             aside = bool(sign) and of in checkpoints
-            reason = f"a rebuild of `{unquote(of)}` has set it aside" if aside else "no query already has this name"
+            reason = f"a rebuild of `{unquote(of)}` has set it aside" if aside else "no query has this name any more"
             yield Leftover("checkpoint", unquote(path.name), reason, path)
     for path in _folders(place.heartbeat_directory("x").parent):
         if path.name not in beats:
-            yield Leftover("heartbeats", unquote(path.name), "no query already has this name", path)
+            yield Leftover("heartbeats", unquote(path.name), "no query has this name any more", path)
 
 
 def _dead_letter_topics(manifest: Manifest, place: ProjectPlace, store: StateStore) -> Collection[str]:
     """The error topics of the project, including those under former names of models."""
-    nodes = {
-        node
-        for query in manifest.queries
-        for node in (*(i.node for i in query.inputs), *(o.node for o in query.outputs))
-    }
+    nodes = {entry.node for query in manifest.queries for entry in query.inputs}
+    nodes |= {output.node for query in manifest.queries for output in query.outputs}
     former = (f"model.{old}" for old, new in read_former_names(store, place).items() if f"model.{new}" in nodes)
     return {dead_letter_topic(node) for node in (*nodes, *former)}
 
 
-def _topics(manifest: Manifest, place: ProjectPlace, kept: Collection[str]) -> Iterator[Leftover]:
+def _topics(manifest: Manifest, place: ProjectPlace, dead_letters: Collection[str]) -> Iterator[Leftover]:
     """Embedded topics that a checkpoint of this project has written and that nothing in it uses, except error
     topics."""
-    used = {*_used_topics(manifest), *kept}
+    used = {*_used_topics(manifest), *dead_letters}
     own = {known for path in _folders(place.checkpoint("x").parent) if (known := _id(path / "metadata"))}
     for path in _folders(place.topics):
         writers = {_id(note, "checkpoint_id") for note in path.glob(f"*/{NOTE}")}
         if path.name not in used and writers and writers <= own:
-            yield Leftover(
-                "topic", path.name, "a query of this project wrote it, and nothing reads or writes it now", path
-            )
+            reason = "a query of this project wrote it, and nothing reads or writes it now"
+            yield Leftover("topic", path.name, reason, path)
 
 
 def _kafka_topics(
@@ -116,8 +107,8 @@ def _kafka_topics(
 def _used_topics(manifest: Manifest) -> Collection[str]:
     """Every topic that something in the project reads or writes."""
     read = [source.get("topic") for query in manifest.queries for entry in query.inputs for source in entry.sources]
-    told = [stream.get("topic") for stream in manifest.streams.values()]
-    return {str(topic) for topic in (*read, *told, *(topic.name for topic in manifest.topics)) if topic}
+    streams = [stream.get("topic") for stream in manifest.streams.values()]
+    return {str(topic) for topic in (*read, *streams, *(topic.name for topic in manifest.topics)) if topic}
 
 
 def _folders(root: Path) -> list[Path]:

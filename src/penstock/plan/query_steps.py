@@ -92,10 +92,9 @@ _FILLED: Final = "its topic already holds rows of an earlier run"
 
 def _has_offsets(query: QuerySpec, deployed: DeployedState) -> bool:
     """Whether the query can resume from offsets alone, and they are known."""
-    streams = [entry for entry in query.inputs if not entry.static]
-    only_topics = all(entry.topic is not None and _has_finished_phases(query, entry, deployed) for entry in streams)
+    topics = (e.topic is not None and _has_finished_phases(query, e, deployed) for e in query.streams)
     known = deployed.offsets | deployed.grouped
-    return only_topics and not query.stateful and known.issuperset(readers(query))
+    return all(topics) and not query.stateful and known.issuperset(readers(query))
 
 
 def _has_finished_phases(query: QuerySpec, entry: Input, deployed: DeployedState) -> bool:
@@ -127,6 +126,5 @@ def _same_target(query: QuerySpec, deployed: DeployedState, manifest: Manifest) 
 
 
 def _target(output: QueryOutput) -> dict[str, Any]:
-    return {
-        key: value for key, value in output.sink.items() if key not in ("from", "primary_key", "deduplicate", "isolate")
-    }
+    no_target = ("from", "primary_key", "deduplicate", "isolate")
+    return {key: value for key, value in output.sink.items() if key not in no_target}

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import Input, Manifest, Parameter, QuerySpec
+from penstock.manifest.model import Manifest, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
 from penstock.manifest.resources import ConnectorSpec
 from penstock.plan.changes.reasons import rebuild_hint
@@ -19,48 +19,37 @@ def unallowed_rebuilds(steps: Iterable[Step], renames: Collection[Rename] = ()) 
     state."""
     for step in steps:
         if isinstance(step, RebuildQuery) and not step.allowed:
-            hints = (carry_hint(step.query, renames), rebuild_hint(step.query.name))
-            yield Diagnostic(
-                "rebuild-refused",
-                f"`{step.query.name}` must be rebuilt: {step.reason}",
-                hint="; or ".join(filter(None, hints)),
-                params={"name": step.query.name},
-            )
+            text = f"`{step.query.name}` must be rebuilt: {step.reason}"
+            hint = "; or ".join(filter(None, (carry_hint(step.query, renames), rebuild_hint(step.query.name))))
+            yield Diagnostic("rebuild-refused", text, hint=hint, params={"name": step.query.name})
 
 
 def unadopted_state(adopt: AdoptState | None) -> Iterator[Diagnostic]:
     """Ask for consent before an environment adopts foreign state."""
     if adopt is not None and not adopt.allowed:
-        environment, queries = adopt.adoption.environment, adopt.adoption.queries
-        text = (
-            f"`{environment}` has no state yet, and the project ran without an environment before ({queries} queries)"
-        )
+        name, queries = adopt.adoption.environment, adopt.adoption.queries
+        text = f"`{name}` has no state yet, and the project ran without an environment before ({queries} queries)"
         hint = "add `--adopt-state` to resume from that state; `--allow-rebuild all` starts over without it"
-        yield Diagnostic("state-elsewhere", text, hint=hint, params={"environment": environment})
+        yield Diagnostic("state-elsewhere", text, hint=hint, params={"environment": name})
 
 
 def unset_in_query(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
+    read = [(entry.sources, entry.backfill and entry.backfill.offset_table) for entry in query.inputs]
     needed = [
         *(name for parameter in _parameters(query) for name in _variables(parameter)),
-        *(name for o in query.outputs for name, default, _ in find_references(o.sink) if not default),
-        *(
-            name
-            for i in query.inputs
-            for name, default, _ in find_references([*i.sources, *_offset_table(i)])
-            if not default
-        ),
+        *_required([output.sink for output in query.outputs]),
+        *_required(read),
     ]
     yield from _missing(query.name, needed, environ)
 
 
-def _offset_table(entry: Input) -> list[dict[str, Any]]:
-    said = entry.backfill.offset_table if entry.backfill is not None else None
-    return [said] if said is not None else []
-
-
 def unset_in_connector(connector: ConnectorSpec, environ: Environ) -> Iterator[Diagnostic]:
-    needed = [name for name, default, _ in find_references(connector.config) if not default]
-    yield from _missing(connector.name, needed, environ)
+    yield from _missing(connector.name, _required(connector.config), environ)
+
+
+def _required(value: Any) -> list[str]:
+    """The variables without a default that a value refers to."""
+    return [name for name, default, _ in find_references(value) if not default]
 
 
 def _missing(of: str, needed: Collection[str], environ: Environ) -> Iterator[Diagnostic]:
@@ -77,9 +66,7 @@ def _parameters(query: QuerySpec) -> Iterator[Parameter]:
 
 
 def _variables(parameter: Parameter) -> list[str]:
-    if parameter.kind == "text":
-        return [name for name, default, _ in find_references(parameter.of) if not default]
-    return [parameter.of]
+    return _required(parameter.of) if parameter.kind == "text" else [parameter.of]
 
 
 def unrunnable_queries(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
@@ -93,9 +80,8 @@ def unrunnable_queries(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[
             if asked.content is None:
                 text = f"`{query.name}` calls `{asked.model}`, and its file `{asked.path}` does not exist"
                 hint = "add the file, change `runtime.ml`, or run other queries with --select"
-                yield Diagnostic(
-                    "ml-model-missing", text, hint=hint, params={"query": query.name, "model": asked.model}
-                )
+                params = {"query": query.name, "model": asked.model}
+                yield Diagnostic("ml-model-missing", text, hint=hint, params=params)
     available = {*registry.types("source"), *registry.types("sink")}
     for query in chosen:
         types = {

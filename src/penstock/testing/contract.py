@@ -8,7 +8,7 @@ yet. `LINES` lists all of them. What a sink does not promise, and why, is in its
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -147,32 +147,32 @@ class SinkContract:
 
     def a_service_that_starts_again_loses_nothing(self) -> None:
         assert self.service is not None
-        self.sink.write(self.rows(*range(MANY, MANY + 10)), FIRST)
-        second = replace(FIRST, batch_id=1)
-        with _gate() as gate:
-            writing = _BackgroundWrite(lambda: self.sink.write(gate.hold_rows(self.many(2)), second))
-            gate.wait_for_rows(writing)
+        with self._half_written_batch() as (gate, writing):
             self.service.restart()
             gate.open()
             writing.wait_for_end()
-        self._write_with_retry(self.many(2), second)
-        self._has(range(MANY + 10))
 
     def a_service_that_is_silent_is_given_up(self) -> None:
         assert self.service is not None
-        self.sink.write(self.rows(*range(MANY, MANY + 10)), FIRST)
-        second = replace(FIRST, batch_id=1)
-        with _gate() as gate:
-            writing = _BackgroundWrite(lambda: self.sink.write(gate.hold_rows(self.many(2)), second))
-            gate.wait_for_rows(writing)
+        with self._half_written_batch() as (gate, writing):
             self.service.silence()
             try:
                 gate.open()
                 error = writing.wait_for_end()
             finally:
                 self.service.resume()
-        assert error is not None
-        assert failure_in_python(error).retriable, error
+            assert error is not None
+            assert failure_in_python(error).retriable, error
+
+    @contextmanager
+    def _half_written_batch(self) -> Iterator[tuple["_Gate", "_BackgroundWrite"]]:
+        """Write a batch, and half of another until the block ends. Then retry it, and check that no row is missing."""
+        self.sink.write(self.rows(*range(MANY, MANY + 10)), FIRST)
+        second = replace(FIRST, batch_id=1)
+        with _closed_gate() as gate:
+            writing = _BackgroundWrite(lambda: self.sink.write(gate.hold_rows(self.many(2)), second))
+            gate.wait_for_rows(writing)
+            yield gate, writing
         self._write_with_retry(self.many(2), second)
         self._has(range(MANY + 10))
 
@@ -268,15 +268,14 @@ class _Gate:
         (self.folder / "open").touch()
 
 
-class _gate:  # noqa: N801 - used as a function
-    def __enter__(self) -> _Gate:
-        self._folder = TemporaryDirectory()
-        return _Gate(Path(self._folder.name))
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(FileNotFoundError):
-            (Path(self._folder.name) / "open").touch()
-        self._folder.cleanup()
+@contextmanager
+def _closed_gate() -> Iterator[_Gate]:
+    with TemporaryDirectory() as folder:
+        gate = _Gate(Path(folder))
+        try:
+            yield gate
+        finally:
+            gate.open()
 
 
 @dataclass(frozen=True, slots=True)

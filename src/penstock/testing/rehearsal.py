@@ -63,9 +63,8 @@ class Rehearsal:
         for query in compile_project(checked).queries:
             for entry in _timed_inputs(query):
                 assert entry.event_time is not None
-                write_heartbeat(
-                    checked.place.heartbeat_directory(query.name), entry, self.now_ms + entry.event_time.delay_ms
-                )
+                directory = checked.place.heartbeat_directory(query.name)
+                write_heartbeat(directory, entry, self.now_ms + entry.event_time.delay_ms)
             if _timed_inputs(query) or any(entry.node in moved for entry in query.inputs):
                 moved |= {output.node: query.name for output in query.outputs}
         return self.run(select=moved.values()) if moved else {}

@@ -19,7 +19,7 @@ from penstock.workflow.stages import CheckedProject
 
 if TYPE_CHECKING:
     from penstock.runtime.delivery.progress import ProgressBoard
-    from penstock.runtime.run.launch import DrainPolicy
+    from penstock.runtime.run.live_query import DrainPolicy
     from penstock.runtime.run.supervisor import Run
 
 RECORD_SECS: Final = 1.0

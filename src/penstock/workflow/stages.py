@@ -27,11 +27,11 @@ from penstock.plan.deployed.stores import SqliteStore, StateStore, state_store
 from penstock.plan.diff import diff
 from penstock.plan.query_steps import ALL
 from penstock.plan.steps import AdoptState, Plan
-from penstock.plan.systems.brokers import ask_brokers
 from penstock.plan.systems.gateway import NO_GATEWAY, ask_gateway
 from penstock.plan.systems.kafka_connect import NO_WORKERS, ask_workers
 from penstock.plan.systems.realtime_cores import cores_of
 from penstock.plan.systems.schemas import NO_SUBJECTS, ask_subjects
+from penstock.plan.systems.topics import ask_brokers
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.load import load
 from penstock.project.parse import parse

@@ -13,7 +13,6 @@ from penstock.graph.model.changelog_mode import is_lookup_table, node_flow
 from penstock.graph.model.event_time import is_computed_time
 from penstock.keyed.operators import Aggregate, needs_watermark
 from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Parameter, Step
-from penstock.manifest.queries.ml_models import asked_models
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.analyze.fallible import fallible_expressions
@@ -32,8 +31,7 @@ from penstock.sql.types.columns import column_spelling
 
 class Assembly:
     """Collects the parts of a query. `timed` says whether a part needs event time. Spark needs a name for each
-    streaming reader of a query, so a node that is read twice becomes two inputs.
-    """
+    streaming reader of a query, so a node that is read twice becomes two inputs."""
 
     def __init__(
         self, graph: Graph, model: Node, read: Callable[[Node], dict[str, Any]], digests: Mapping[str, str]
@@ -51,7 +49,8 @@ class Assembly:
         self._times: dict[str, EventTimeColumn] = dict(model.asked_times)
         self._flows: dict[str, Flow] = {}
         self._versioned: frozenset[str] = frozenset()
-        self._ways: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._origins: dict[str, tuple[str, tuple[str, ...]]] = {}
+        """By view that is computed row by row: its input, and the steps from there."""
 
     def add_model(self, node: Node, view: str) -> Flow:
         """Add a model's SQL as a view, and return the flow of its rows."""
@@ -64,7 +63,7 @@ class Assembly:
         self._versioned |= versioned_tables(query)
         renamed = rename_tables(query, self._view_name)
         read = [table.name for table in tables(renamed)]
-        if asked := asked_models(node, self.graph, self._digests):
+        if asked := _called_models(node, self.graph, self._digests):
             self.asks.update({model.function: model for model in asked.values()})
             renamed = with_functions(renamed, {name: model.function for name, model in asked.items()})
         tree = name_projections(mask_query(renamed, node.columns, node.masks).take_tree())
@@ -77,10 +76,10 @@ class Assembly:
         ttl_ms = node.element.advanced.spark.state_ttl_ms
         readable = {entry.view for entry in self.inputs}
         if node.hindrances:
-            carved = StagePlan(tree, Flow(node.flow, node.change_key))
+            plan = StagePlan(tree, Flow(node.flow, node.change_key))
         else:
-            carved = plan_stages(tree, view, self._flows, readable, ttl_ms, nested=node.id != self._model.id)
-        for stage in carved.stages:
+            plan = plan_stages(tree, view, self._flows, readable, ttl_ms, nested=node.id != self._model.id)
+        for stage in plan.stages:
             if isinstance(stage, SqlStage):
                 self.timed = self.timed or needs_time(stage.tree)
                 unguarded = unguarded_text(stage.tree)
@@ -97,31 +96,31 @@ class Assembly:
                         late=self._late_rows(stage),
                     )
                 )
-        self.timed = self.timed or carved.by_time or needs_time(carved.tree)
-        self.inputs = [e.model_copy(update={"ordered": e.ordered or e.view in carved.ordered}) for e in self.inputs]
-        unguarded = unguarded_text(carved.tree, time.column if time else None)
-        sql = spark_text(carved.tree, time.column if time else None)
+        self.timed = self.timed or plan.by_time or needs_time(plan.tree)
+        self.inputs = [e.model_copy(update={"ordered": e.ordered or e.view in plan.ordered}) for e in self.inputs]
+        unguarded = unguarded_text(plan.tree, time.column if time else None)
+        sql = spark_text(plan.tree, time.column if time else None)
         known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in mask_parameters(node.masks).items()}
         self.steps.append(Step(view=view, node=node.id, sql=sql, parameters=known_later, unguarded=unguarded))
-        if len(read) == 1 and not carved.stages and read[0] in self._ways:
-            origin, steps = self._ways[read[0]]
-            self._ways[view] = origin, (*steps, view)
-        return carved.flow
+        if len(read) == 1 and not plan.stages and read[0] in self._origins:
+            origin, steps = self._origins[read[0]]
+            self._origins[view] = origin, (*steps, view)
+        return plan.flow
 
     def _rows_of(self) -> dict[str, tuple[str, ...] | None]:
         """The columns of the views that are computed row by row from a stream."""
-        return {view: self._flows[view].columns for view in self._ways if not self._flows[view].static}
+        return {view: self._flows[view].columns for view in self._origins if not self._flows[view].static}
 
     def _check(self, risks: Mapping[str, tuple[str, ...]]) -> None:
         for view, expressions in risks.items():
-            origin, steps = self._ways[view]
+            origin, steps = self._origins[view]
             self.checks.append(Check(view=view, expressions=expressions, input=origin, steps=steps))
 
     def _late_rows(self, stage: OperatorStage) -> LateRowSpec | None:
         """How to find the rows that were late for an operator."""
         if stage.late is None:
             return None
-        origin, steps = self._ways[stage.late.table]
+        origin, steps = self._origins[stage.late.table]
         lateness = stage.operator.lateness_ms if isinstance(stage.operator, Aggregate) else 0
         return LateRowSpec(input=origin, steps=steps, sql=spark_text(stage.late.tree), lateness_ms=lateness)
 
@@ -150,20 +149,37 @@ class Assembly:
         node = self.graph[node_id]
         view = node_id if self._uses[node_id] == 1 else f"{node_id}#{self._uses[node_id]}"
         if node.materialized == "virtual_topic":
-            told = node_flow(node)
-            self._flows[view] = replace(
-                self.add_model(node, view),
-                lateness_ms=told.lateness_ms,
-                keeps_late=told.keeps_late,
-                mixed=told.mixed,
-            )
+            flow, own = self.add_model(node, view), node_flow(node)
+            self._flows[view] = replace(flow, lateness_ms=own.lateness_ms, keeps_late=own.keeps_late, mixed=own.mixed)
         else:
             time = self._times.get(node_id) or node.event_time
             self.inputs.append(reader(view, node, self._read(node), time))
-            self._ways[view] = view, ()
+            self._origins[view] = view, ()
             times = frozenset({time.column.casefold()} if time else ())
             self._flows[view] = replace(node_flow(node), times=times)
         return view
+
+
+def _called_models(node: Node, graph: Graph, digests: Mapping[str, str]) -> dict[str, AskedModel]:
+    """The models by their name in the SQL, without those that `runtime.ml` lacks."""
+    models = graph.runtime.ml.models
+    return {
+        name: AskedModel(
+            function=_ml_function(name, answer),
+            model=name,
+            path=models[name].path,
+            content=digests.get(name),
+            answer=answer,
+        )
+        for name, answer in node.asks.items()
+        if name in models
+    }
+
+
+def _ml_function(name: str, answer: str | None) -> str:
+    """A valid function name, different for each model and result type."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return f"ML_{plain}_{zlib.crc32(f'{name} {answer}'.encode()):08x}".upper()
 
 
 def event_time_spec(time: EventTimeColumn) -> EventTimeSpec:

@@ -1,19 +1,22 @@
 """The queries of a pipeline: one per set of sinks that share sources."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.config import OnError
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource, phases_of
+from penstock.connectors.kafka_sink import KafkaSink
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.connector_config import connector_config
-from penstock.manifest.model import Backfill, Every, Input, Phase, QueryOutput, QuerySpec, Step
+from penstock.manifest.model import Backfill, Check, Every, Input, Phase, QueryOutput, QuerySpec, Step
 from penstock.manifest.queries.assembly import reader, stream_name
-from penstock.manifest.queries.row_checks import row_checks
 from penstock.row_columns import OP
+from penstock.sql.analyze.fallible import fallible_expressions
 from penstock.sql.parse.query import tables
+from penstock.sql.rewrite.functions import rewrite_pipeline_functions
 from penstock.sql.rewrite.translate import to_spark
+from penstock.sql.types.int256 import mentions_int256
 
 
 def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
@@ -50,7 +53,7 @@ def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
             outputs=tuple(outputs),
             fan_out=fan_out,
             trigger=_shortest_interval(nodes, graph.intervals),
-            checks=() if fan_out else row_checks(nodes),
+            checks=() if fan_out else _row_checks(nodes),
         )
 
 
@@ -76,7 +79,6 @@ def _row_error_policy(sink: Sink) -> OnError:
 
 
 def _shortest_interval(nodes: list[Node], usual: Mapping[str, int]) -> Every | None:
-    """The shortest batch interval of the sinks."""
     sinks = [(node.id, node.element) for node in nodes if isinstance(node.element, Sink)]
     wanted = [usual.get(at) if sink.batch_flush_interval is None else sink.batch_flush_interval for at, sink in sinks]
     given = [interval for interval in wanted if interval is not None]
@@ -95,9 +97,8 @@ def _relax_input(entry: Input, sinks: list[Sink], *, by_operation: bool) -> Inpu
     source = dict(entry.source)
     if source["type"] == "kafka" and not (by_operation or any(sink.capabilities.changes for sink in sinks)):
         source["operation"] = False
-    return entry.model_copy(
-        update={"source": source, "any_order": not any(sink.capabilities.ordered for sink in sinks)}
-    )
+    any_order = not any(sink.capabilities.ordered for sink in sinks)
+    return entry.model_copy(update={"source": source, "any_order": any_order})
 
 
 def _reads_twice(nodes: list[Node]) -> bool:
@@ -109,8 +110,7 @@ def _reads_twice(nodes: list[Node]) -> bool:
 
 def _connected_groups(graph: Graph) -> Iterator[set[str]]:
     """Groups of sinks that share a source, directly or indirectly, with all their upstream nodes. An isolated sink is a
-    group of its own.
-    """
+    group of its own."""
     groups: list[set[str]] = []
     for node in graph.nodes.values():
         if isinstance(node.element, Sink):
@@ -122,3 +122,36 @@ def _connected_groups(graph: Graph) -> Iterator[set[str]]:
             groups = [g for g in groups if g not in shared]
             groups.append(group.union(*shared))
     yield from groups
+
+
+def _row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
+    """The expressions on which rows may fail on their way to Kafka, by view. If column types are unknown, for 256-bit
+    integers, and for hybrid sources, failing rows are found afterwards."""
+    sinks = [node.element for node in nodes if isinstance(node.element, Sink)]
+    if len(sinks) > 1 or not isinstance(sinks[0], KafkaSink) or sinks[0].on_error == "stop":
+        return ()
+    if any(isinstance(node.element, HybridSource) for node in nodes):
+        return ()
+    if not all(_is_known(node) for node in nodes if node.kind != "sink"):
+        return ()
+    found: list[Check] = []
+    origins: dict[str, tuple[str, tuple[str, ...]]]
+    origins = {node.id: (node.id, ()) for node in nodes if node.kind == "source"}
+    columns = {node.id: tuple(column.name for column in node.columns or ()) for node in nodes}
+    for node in nodes:
+        if node.query is None:
+            continue
+        known = {view: columns[view] for view in origins}
+        fails = fallible_expressions(node.query.take_tree(), known, in_spark=rewrite_pipeline_functions)
+        for view, expressions in fails.items():
+            origin, steps = origins[view]
+            found.append(Check(view=view, expressions=expressions, input=origin, steps=steps))
+        (read, *others) = node.inputs
+        if not others and read in origins:
+            origin, steps = origins[read]
+            origins[node.id] = origin, (*steps, node.id)
+    return tuple(found)
+
+
+def _is_known(node: Node) -> bool:
+    return node.columns is not None and all(c.type is not None and not mentions_int256(c.type) for c in node.columns)

@@ -36,6 +36,6 @@ def _shared_conditions(query: QuerySpec) -> dict[str, str]:
     if any(step.parameters for step in steps):
         return {}
     written = {output.view for output in query.outputs}
-    views = (entry.view for entry in query.inputs if not entry.static and entry.view not in written)
+    views = (entry.view for entry in query.streams if entry.view not in written)
     found = {view: shared_condition(view, [step.sql for step in steps]) for view in views}
     return {view: condition for view, condition in found.items() if condition is not None}

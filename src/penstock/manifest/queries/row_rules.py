@@ -1,10 +1,12 @@
-"""Row rules of continuous tests with `on_failure: {dlq: …}`."""
+"""Row rules of continuous tests with `on_failure: {dlq: …}`, and the tests that do not run on rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+from penstock.errors import Diagnostic, Severity
 from penstock.graph.graph import Graph, LinkedTest, Node
+from penstock.manifest.external_resources import has_query
 from penstock.manifest.model import RowRule
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import tests as asked
@@ -17,14 +19,13 @@ _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 
 def row_rules(graph: Graph, node: Node) -> tuple[RowRule, ...]:
     """The rules for the rows of a model. Rows that meet the conditions pass."""
-    return tuple(
-        rule for test in graph.tests if test.node == node.id for rule in rules_of(test, test.element.assertions, node)
-    )
+    tests = [test for test in graph.tests if test.node == node.id]
+    return tuple(rule for test in tests for rule in _rules_of(test, test.element.assertions, node))
 
 
-def rules_of(test: LinkedTest, assertions: Iterable[asked.Assertion], node: Node) -> tuple[RowRule, ...]:
+def _rules_of(test: LinkedTest, assertions: Iterable[asked.Assertion], node: Node) -> tuple[RowRule, ...]:
     """The rules of a test's assertions. Tests without `dlq` have none."""
-    if test.element.type != "continuous" or not _sends_away(test.element):
+    if test.element.type != "continuous" or not _has_dlq_action(test.element):
         return ()
     return tuple(
         RowRule(test=test.name, said=said, condition=condition)
@@ -34,14 +35,14 @@ def rules_of(test: LinkedTest, assertions: Iterable[asked.Assertion], node: Node
 
 
 def unsupported_rules(node: Node, rules: Sequence[RowRule]) -> list[str]:
-    """Report models with rules whose way to run bypasses Penstock's batches."""
+    """Report models with rules that Spark writes by itself: rules are checked in Penstock's batches."""
     assert isinstance(node.element, Model)
     job = node.element.advanced.spark
     unseen = job.trigger == "realtime" or job.async_progress
-    return ["tests that keep rows out, in real time or with asynchronous progress"] if rules and unseen else []
+    return ["tests with `dlq`, in real time or with asynchronous progress"] if rules and unseen else []
 
 
-def _sends_away(test: asked.DataTest) -> bool:
+def _has_dlq_action(test: asked.DataTest) -> bool:
     return any(action.dlq is not None for action in test.on_failure.actions)
 
 
@@ -83,3 +84,39 @@ def _type_of(column: str, node: Node) -> str | None:
 def _number(bound: float) -> str:
     """A bound without an exponent. With one, Spark would read a DOUBLE."""
     return f"{Decimal(repr(bound)):f}"
+
+
+_SHOWN: Final = 3
+_HINT: Final = "a `continuous` test of a model, with `on_failure: [{dlq: {}}]`, checks every row that the model writes"
+
+
+def unrun_tests(graph: Graph) -> Diagnostic | None:
+    """The diagnostic about tests that do not run, if there are any. It is not an error, even in strict mode."""
+    looked_at = ((test, _unrun_assertions(graph, test)) for test in graph.tests)
+    unrun = [(test, kinds) for test, kinds in looked_at if kinds]
+    if not unrun:
+        return None
+    names = [_describe_unrun(test, kinds) for test, kinds in unrun]
+    listed = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    count = "the only test" if len(graph.tests) == 1 else f"{len(names)} of {len(graph.tests)} tests"
+    text = f"Penstock does not run {count}: {listed}. Only columns and values are checked, not rows"
+    params = {"tests": ", ".join(test.name for test, _ in unrun)}
+    return Diagnostic("test-not-run", text, unrun[0][0].origin, "tests", _HINT, Severity.INFO, params)
+
+
+def _unrun_assertions(graph: Graph, test: LinkedTest) -> list[str]:
+    """The assertions of a test that do not run on rows. Types of columns are checked without rows."""
+    if test.element.type == "schema":
+        return []
+    return [a.kind for a in test.element.assertions if a.accepted_types is None and not _is_run(graph, test, a)]
+
+
+def _is_run(graph: Graph, test: LinkedTest, assertion: asked.Assertion) -> bool:
+    node = graph[test.node]
+    is_queried = isinstance(node.element, Model) and bool(node.inputs) and has_query(graph, node)
+    return is_queried and bool(_rules_of(test, (assertion,), node))
+
+
+def _describe_unrun(test: LinkedTest, unrun: list[str]) -> str:
+    is_partly_run = len(unrun) < len(test.element.assertions)
+    return f"`{test.name}`" + (f" ({', '.join(unrun)})" if is_partly_run else "")

@@ -22,7 +22,9 @@ def project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QueryS
             flow = assembly.add_model(node, node.id)
             within = [graph[step.node] for step in assembly.steps]
             stateful = any(n.stateful for n in within) or any(isinstance(s, KeyedStep) for s in assembly.steps)
+            guarded = stateful or on_kafka or sum(not entry.static for entry in assembly.inputs) > 1
             rules = row_rules(graph, node)
+            hindrances = [*(word for n in within for word in n.hindrances), *unsupported_rules(node, rules)]
             yield QuerySpec(
                 name=node.name,
                 inputs=tuple(assembly.inputs),
@@ -41,18 +43,12 @@ def project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QueryS
                 stateful=stateful,
                 timed=assembly.timed,
                 conf=_conf(node.element, keyed=any(isinstance(s, KeyedStep) for s in assembly.steps)),
-                hindrances=tuple(
-                    dict.fromkeys([*(word for n in within for word in n.hindrances), *unsupported_rules(node, rules)])
-                ),
+                hindrances=tuple(dict.fromkeys(hindrances)),
                 asks=tuple(assembly.asks.values()),
-                checks=tuple(assembly.checks) if stateful or _streams(assembly) > 1 or on_kafka else (),
+                checks=tuple(assembly.checks) if guarded else (),
                 trigger=_trigger(node.element),
                 covers=() if graph.clear_letters else masked_names(within, [graph[i.node] for i in assembly.inputs]),
             )
-
-
-def _streams(assembly: Assembly) -> int:
-    return sum(not entry.static for entry in assembly.inputs)
 
 
 _STATE_STORES: Final = {

@@ -36,17 +36,15 @@ def _class_of(role: Role, config: Mapping[str, Any]) -> type[Connector] | None:
 
 def resolve_locations(query: QuerySpec, environ: Environ) -> dict[str, str]:
     """The locations of a query that depend on variables, resolved, by reader name or sink node. A definition has only
-    the names of variables, so it does not show a changed value.
-    """
-    inputs: list[tuple[Role, str, Mapping[str, Any]]] = [
-        ("source", entry.name, entry.source) for entry in query.inputs if not entry.static
-    ]
-    outputs: list[tuple[Role, str, Mapping[str, Any]]] = [
-        ("sink", out.node, out.sink) for out in query.outputs if query.stateful or out.sink["type"] in TOPICS
+    the names of variables, so it does not show a changed value."""
+    written = [output for output in query.outputs if query.stateful or output.sink["type"] in TOPICS]
+    connectors: list[tuple[str, Role, Mapping[str, Any]]] = [
+        *((entry.name, "source", entry.source) for entry in query.streams),
+        *((output.node, "sink", output.sink) for output in written),
     ]
     return {
         name: location(role, resolve_variables(dict(config), environ)[0])
-        for role, name, config in (*inputs, *outputs)
+        for name, role, config in connectors
         if any(True for _ in find_references(location(role, config)))
     }
 

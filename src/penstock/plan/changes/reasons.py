@@ -8,11 +8,13 @@ from penstock.config import describe_duration
 from penstock.keyed.operators import Aggregate, Ranking
 from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.operator_words import describe_operators
-from penstock.manifest.queries.input_columns import used_input_columns, used_view_columns
+from penstock.manifest.queries.input_columns import has_operators, used_input_columns, used_view_columns
 from penstock.plan.changes.locations import TOPICS, is_moved, location
-from penstock.plan.changes.recorded_state import keeps_state
+from penstock.sql.analyze.statefulness import stateful_constructs
 from penstock.sql.analyze.type_choices import state_text, unnested_text
 from penstock.sql.analyze.used_columns import ColumnNames, drop_unused_outputs
+from penstock.sql.parse.dialects import SPARK
+from penstock.sql.parse.query import Problem, parse
 
 _OLD_STATE: Final = ", and its state belongs to the old SQL"
 _CONF: Final = {
@@ -28,19 +30,19 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     checkpoint holds only how far each named input was read. One input in place of another would be read from its start.
     State is different: its layout follows from the SQL.
     """
-    kept = keeps_state(before)
+    kept = _keeps_state(before)
     stateful = kept or after.stateful
     if before.stateful and not stateful:
         yield "a join with a lookup table keeps no state", False
     if kept != after.stateful:
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
-    elif _works(before) != _works(after):
-        if stateful and _state(_works(before)) == _state(_works(after)):
-            yield "Spark's types now decide how it computes", False
+    elif _definitions(before) != _definitions(after):
+        if stateful and _state_of(_definitions(before)) == _state_of(_definitions(after)):
+            yield "it is now computed with the column types of Spark", False
         else:
-            breaks = stateful and _state(_used_work(before)) != _state(_used_work(after))
-            yield (_other_state(before, after) if breaks else "its SQL changed"), breaks
-    elif _texts(before) != _texts(after):
+            breaks = stateful and _state_of(_used_definitions(before)) != _state_of(_used_definitions(after))
+            yield (_describe_state_break(before, after) if breaks else "its SQL changed"), breaks
+    elif _sql_texts(before) != _sql_texts(after):
         yield "its joins keep rows for as long as their conditions can hold", False
     elif _ties(before) != _ties(after):
         yield "of rows with equal times, the last to arrive is now the latest", False
@@ -56,8 +58,8 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         used = used_input_columns(after) if stateful else {}
         for was, now in zip(before.inputs, after.inputs, strict=True):
             if was != now:
-                yield _input(was, now), _breaks(was, now, stateful, used.get(now.view))
-    yield from _outputs(before, after, stateful)
+                yield _describe_input_change(was, now), _breaks(was, now, stateful, used.get(now.view))
+    yield from _output_changes(before, after, stateful)
     if before.conf != after.conf:
         changed = [words for name, words in _CONF.items() if before.conf.get(name) != after.conf.get(name)]
         yield f"{' and '.join(changed) or 'a setting of Spark'} changed", stateful
@@ -66,7 +68,7 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     if before.asks != after.asks:
         yield "an ML model that it calls changed", False
     if before.fan_out != after.fan_out:
-        yield "its rows are distributed in another way", False
+        yield "it reads its inputs once for all its sinks, or no longer does", False
 
 
 def rebuild_hint(query: str) -> str:
@@ -74,18 +76,31 @@ def rebuild_hint(query: str) -> str:
     return f"add `--allow-rebuild {query}`, and `--truncate` to empty its output first"
 
 
-def _other_state(before: QuerySpec, after: QuerySpec) -> str:
+def _keeps_state(query: QuerySpec) -> bool:
+    """Whether a recorded query keeps state. Older releases also recorded joins with lookup tables as stateful. If the
+    SQL does not tell, the record decides."""
+    lookups = frozenset(entry.view.casefold() for entry in query.inputs if entry.static)
+    if not query.stateful or not lookups or has_operators(query):
+        return query.stateful
+    return any(_step_keeps_state(step, lookups) for step in query.steps if isinstance(step, Step))
+
+
+def _step_keeps_state(step: Step, lookups: frozenset[str]) -> bool:
+    parsed = parse(step.sql, SPARK)
+    return isinstance(parsed, Problem) or bool(stateful_constructs(parsed, lookups=lookups))
+
+
+def _describe_state_break(before: QuerySpec, after: QuerySpec) -> str:
     """Why state does not fit any more: a state setting, or the SQL."""
-    if [_plain(step) for step in before.steps] == [_plain(step) for step in after.steps]:
+    if [_plain_definition(step) for step in before.steps] == [_plain_definition(step) for step in after.steps]:
         old, new = _ttls(before), _ttls(after)
         if old != new:
             came = sum(ttl is not None for ttl in new) > sum(ttl is not None for ttl in old)
             begun = f"`state_ttl_ms` is new ({_describe_ttls(after)})" if came else "`state_ttl_ms` was removed"
             return f"{begun}, and state has another layout {'with' if came else 'without'} it"
-        return "`allowed_lateness_ms` changed, and its windows are kept by it"
-    if _has_windows(before) != _has_windows(after) and not (
-        _has_other_operators(before) or _has_other_operators(after)
-    ):
+        return "`allowed_lateness_ms` changed, which decides how long its windows stay in state"
+    has_others = _has_other_operators(before) or _has_other_operators(after)
+    if _has_windows(before) != _has_windows(after) and not has_others:
         now = "late rows correct its windows now" if _has_windows(after) else "late rows no longer correct its windows"
         return f"{now}, and their state has another layout"
     old_words, new_words = (_operator_descriptions(query) for query in (before, after))
@@ -97,27 +112,22 @@ def _other_state(before: QuerySpec, after: QuerySpec) -> str:
 
 
 def _operator_descriptions(query: QuerySpec) -> list[str]:
-    return (
-        [operator.what for operator in describe_operators(query)]
-        if any(isinstance(s, KeyedStep) for s in query.steps)
-        else []
-    )
+    return [operator.what for operator in describe_operators(query)] if has_operators(query) else []
 
 
-def _works(query: QuerySpec) -> list[str | KeyedStep]:
-    return list(map(_work, query.steps))
+def _definitions(query: QuerySpec) -> list[str | KeyedStep]:
+    return list(map(_definition, query.steps))
 
 
-def _state(works: list[str | KeyedStep]) -> list[str | KeyedStep]:
+def _state_of(parts: list[str | KeyedStep]) -> list[str | KeyedStep]:
     """The part of the steps that defines state: some outputs of the last one do not."""
-    *others, last = (unnested_text(work) if isinstance(work, str) else work for work in works)
+    *others, last = (unnested_text(part) if isinstance(part, str) else part for part in parts)
     return [*others, state_text(last) if isinstance(last, str) else last]
 
 
-def _work(step: Step | KeyedStep) -> str | KeyedStep:
+def _definition(step: Step | KeyedStep) -> str | KeyedStep:
     """The definition of a step without parameters, late-row handling and TTL values. Its state depends on whether there
-    is a TTL, and not on the order of equal rows.
-    """
+    is a TTL, and not on the order of equal rows."""
     if isinstance(step, Step):
         return step.unguarded or step.sql
     operator = replace(step.operator, ttl_ms=1 if step.operator.ttl_ms is not None else None)
@@ -126,14 +136,14 @@ def _work(step: Step | KeyedStep) -> str | KeyedStep:
     return step.model_copy(update={"operator": operator, "late": None})
 
 
-def _used_work(query: QuerySpec) -> list[str | KeyedStep]:
+def _used_definitions(query: QuerySpec) -> list[str | KeyedStep]:
     """The steps of a query, without unused outputs, which are not in its state."""
     used = used_view_columns(query)
-    works = ((step, _work(step)) for step in query.steps)
-    return [drop_unused_outputs(work, used[step.view]) if isinstance(work, str) else work for step, work in works]
+    parts = ((step, _definition(step)) for step in query.steps)
+    return [drop_unused_outputs(part, used[step.view]) if isinstance(part, str) else part for step, part in parts]
 
 
-def _plain(step: Step | KeyedStep) -> str | KeyedStep:
+def _plain_definition(step: Step | KeyedStep) -> str | KeyedStep:
     """The definition of a step by its SQL, without its settings."""
     if isinstance(step, Step):
         return step.unguarded or step.sql
@@ -156,7 +166,7 @@ def _is_window(step: KeyedStep) -> bool:
     return isinstance(step.operator, Aggregate) and step.operator.closes is not None
 
 
-def _texts(query: QuerySpec) -> list[str]:
+def _sql_texts(query: QuerySpec) -> list[str]:
     return [step.sql for step in query.steps if isinstance(step, Step)]
 
 
@@ -173,7 +183,7 @@ def _describe_ttls(query: QuerySpec) -> str:
     return ", ".join(describe_duration(ttl) for ttl in dict.fromkeys(_ttls(query)) if ttl is not None)
 
 
-def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tuple[str, bool]]:
+def _output_changes(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tuple[str, bool]]:
     """Differences of the outputs. A new location lacks the rows written so far: readers of a topic would miss them, and
     a stateful query does not emit them again."""
     known = {output.node: output.sink for output in before.outputs}
@@ -187,11 +197,10 @@ def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tu
         else:
             yield f"{text}; rows written so far stay there", False
     if before.outputs != after.outputs and not moved:
-        yield "it is written to another place or in another way", False
+        yield "the settings of its output changed", False
 
 
-def _input(before: Input, after: Input) -> str:
-    """The difference of an input."""
+def _describe_input_change(before: Input, after: Input) -> str:
     name = after.node.partition(".")[2]
     if _is_another(before, after):
         old, new = (location("source", entry.source) for entry in (before, after))
@@ -199,15 +208,15 @@ def _input(before: Input, after: Input) -> str:
     if _phases(before) != _phases(after):
         return f"what `{name}` reads before its topic changed"
     if before.upsert_key != after.upsert_key:
-        return f"`{name}` is {_meaning(after)}, and was {_meaning(before)}"
+        return f"`{name}` is {_describe_rows(after)}, and was {_describe_rows(before)}"
     if before.event_time != after.event_time:
         return f"the event time of `{name}` changed"
     if before.source.get("columns") != after.source.get("columns"):
         return f"the columns of `{name}` changed"
-    return f"`{name}` is read in another way"
+    return f"the settings of `{name}` changed"
 
 
-def _meaning(entry: Input) -> str:
+def _describe_rows(entry: Input) -> str:
     """The meaning of an input's rows: append-only, or the latest row per key."""
     key = ", ".join(entry.upsert_key)
     return f"a table with the latest row per {key}" if key else "an append-only stream"
@@ -231,8 +240,7 @@ def _phases(entry: Input) -> tuple[Phase, ...]:
 
 def _fits(before: Input, after: Input, used: ColumnNames) -> bool:
     """Whether state from an input still fits it. Columns may be added, but used ones may not be removed or changed. The
-    delay or limit of event time may change, but not its column, nor whether there are heartbeats.
-    """
+    delay or limit of event time may change, but not its column, nor whether there are heartbeats."""
     old, new = ({c["name"]: c["type"] for c in entry.source.get("columns", ())} for entry in (before, after))
     kept = {name: kind for name, kind in old.items() if used is None or name.lower() in used}
     return _times(before) == _times(after) and kept.items() <= new.items()

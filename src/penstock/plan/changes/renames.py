@@ -1,7 +1,6 @@
 """Renamed models: how they are recognised, and how they keep their state. Nothing on disk is moved, because checkpoints
 contain full file paths. The store records whose checkpoint a query uses, and the name of the node in its readers'
-checkpoints.
-"""
+checkpoints."""
 
 import json
 import re

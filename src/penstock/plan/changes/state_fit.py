@@ -16,8 +16,7 @@ _NUMBERS: Final = frozenset({"INT", "BIGINT", "FLOAT", "DOUBLE"})
 
 def input_changes(query: QuerySpec, manifest: Manifest, deployed: DeployedState) -> list[tuple[str, bool]]:
     """The differences of a query's input columns since its state began, and whether they break the state. For inputs
-    that are computed as before, only certain types count: another release of Penstock may infer types better.
-    """
+    that are computed as before, only certain types count: another release of Penstock may infer types better."""
     checkpoint = deployed.checkpoints.get(query.name)
     if not query.stateful or checkpoint is None or checkpoint.origin is None or not checkpoint.begun:
         return []
@@ -34,8 +33,7 @@ def input_changes(query: QuerySpec, manifest: Manifest, deployed: DeployedState)
 
 def _read_otherwise(entry: Input, origin: StateOrigin, columns: Mapping[str, str]) -> dict[str, str]:
     """The columns of an input with the types in state, except those that certainly have another type now: by another
-    schema version, or long decimals that were text before.
-    """
+    schema version, or long decimals that were text before."""
     before = origin.declared.get(entry.view, {})
     is_avro = entry.source["type"] == "kafka" and entry.source.get("data_format", "avro") == "avro"
     types = {
@@ -62,8 +60,7 @@ def _column_changes(
 ) -> Iterator[tuple[str, bool]]:
     """The differences of input columns, and whether state of the old ones does not fit. Rows that `models` wrote before
     have the old types too. Columns may be added and removed where Penstock operators keep whole rows: they are null in
-    older rows.
-    """
+    older rows."""
     used, has_room = used_input_columns(query), only_operators_keep_rows(query)
     for entry in query.inputs:
         if entry.static or entry.view not in before or entry.view not in after:

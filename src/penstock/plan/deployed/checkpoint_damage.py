@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from penstock.clients.files.batch_directory import NOTE
 from penstock.errors import QueryFailed
+from penstock.plan.deployed.place import last_number
 
 DamageCode: TypeAlias = Literal[
     "checkpoint-metadata-damaged",
@@ -26,17 +27,14 @@ DamageCode: TypeAlias = Literal[
 DAMAGES: Final[tuple[str, ...]] = get_args(DamageCode)
 NOTHING_LOST: Final = "no rows are lost"
 _FORGET: Final = "creates it again"
+_FROM_LEDGER: Final = "restores it from the ledger of its output"
 _NOTES: Final[Mapping[str, tuple[str, str, str | None]]] = {
     "topics.json": (
         "which topics it reads",
         f"{NOTHING_LOST}, but a topic that was deleted and created again is not detected",
         _FORGET,
     ),
-    "looked-through.json": (
-        "which records were scanned",
-        "dead letters of the last batch may be missing",
-        _FORGET,
-    ),
+    "looked-through.json": ("which records were scanned", "dead letters of the last batch may be missing", _FORGET),
     "phases.json": ("what it has read before its topics", "that information is lost", None),
     "schemas.json": ("which schemas the registry did not have", NOTHING_LOST, _FORGET),
     "begin.json": ("where the changes of its table begin", "that information is lost", None),
@@ -73,7 +71,7 @@ def find_damage(checkpoint: Path, outputs: tuple[Path, ...] = ()) -> Damage | No
 
 
 def _damages(checkpoint: Path, outputs: tuple[Path, ...]) -> Iterator[Damage]:
-    planned, committed = _last_number(checkpoint / "offsets"), _last_number(checkpoint / "commits")
+    planned, committed = last_number(checkpoint / "offsets"), last_number(checkpoint / "commits")
     if planned is None and committed is None:
         begun = (checkpoint / "metadata").is_file()
         yield from _metadata(checkpoint, outputs) if begun else ()
@@ -93,17 +91,12 @@ def _metadata(checkpoint: Path, outputs: tuple[Path, ...]) -> Iterator[Damage]:
     found = _json(file)
     if isinstance(found, dict) and isinstance(found.get("id"), str):
         return
-    planned, committed = _last_number(checkpoint / "offsets"), _last_number(checkpoint / "commits")
-    text = f"{file} is {_state(file)}: it contained the checkpoint's id"
-    if ledger_id(checkpoint, outputs) is not None:
-        yield Damage(
-            "checkpoint-metadata-damaged", file, text, NOTHING_LOST, "restores it from the ledger of its output"
-        )
-    elif planned == committed:
-        yield Damage("checkpoint-metadata-damaged", file, text, NOTHING_LOST, "gives it a new id")
-    else:
-        lost = f"batch {planned} is unfinished, and may be written twice"
-        yield Damage("checkpoint-metadata-damaged", file, text, lost, "gives it a new id")
+    planned, committed = last_number(checkpoint / "offsets"), last_number(checkpoint / "commits")
+    is_in_ledger = ledger_id(checkpoint, outputs) is not None
+    lost = f"batch {planned} is unfinished, and may be written twice"
+    lost = NOTHING_LOST if is_in_ledger or planned == committed else lost
+    repair = _FROM_LEDGER if is_in_ledger else "gives it a new id"
+    yield _damage("checkpoint-metadata-damaged", file, "contained the checkpoint's id", lost, repair)
 
 
 def _offsets(
@@ -114,10 +107,12 @@ def _offsets(
     if not is_offsets(file):
         yield _last_offsets(checkpoint, last, committed, outputs)
     if planned and last > 0 and not is_offsets(before := checkpoint / "offsets" / str(last - 1)):
-        text = f"{before} is {_state(before)}: it contains the end offsets of batch {last - 1}"
-        code = _code(before)
         if committed == last:
-            yield Damage(code, before, text, NOTHING_LOST, "restores it from the next batch, which is committed")
+            content, repair = (
+                f"contains the end offsets of batch {last - 1}",
+                "restores it from the next batch, which is committed",
+            )
+            yield _damage(_offsets_code(before), before, content, NOTHING_LOST, repair)
         else:
             yield _last_offsets(checkpoint, last - 1, committed, outputs)
 
@@ -125,18 +120,17 @@ def _offsets(
 def _last_offsets(checkpoint: Path, number: int, committed: int | None, outputs: tuple[Path, ...]) -> Damage:
     """The damage of an entry of the offset log that Spark needs."""
     file = checkpoint / "offsets" / str(number)
-    text = f"{file} is {_state(file)}: it contained the end offsets of batch {number}"
+    code, content = _offsets_code(file), f"contained the end offsets of batch {number}"
     lines = ledger_offsets(checkpoint, outputs, number)
     if lines is not None and (header_before(checkpoint, number) or not (checkpoint / "state").is_dir()):
-        return Damage(_code(file), file, text, NOTHING_LOST, "restores it from the ledger of its output")
+        return _damage(code, file, content, NOTHING_LOST, _FROM_LEDGER)
     if committed is None or number > committed:
-        return Damage(
-            _code(file), file, text, f"batch {number} was not committed, and {NOTHING_LOST}", "plans the batch again"
-        )
-    return Damage(_code(file), file, text, "how far its inputs were read is lost")
+        lost = f"batch {number} was not committed, and {NOTHING_LOST}"
+        return _damage(code, file, content, lost, "plans the batch again")
+    return _damage(code, file, content, "how far its inputs were read is lost")
 
 
-def _code(file: Path) -> Literal["checkpoint-offsets-damaged", "checkpoint-offsets-missing"]:
+def _offsets_code(file: Path) -> Literal["checkpoint-offsets-damaged", "checkpoint-offsets-missing"]:
     return "checkpoint-offsets-damaged" if file.is_file() else "checkpoint-offsets-missing"
 
 
@@ -144,10 +138,9 @@ def _commits(checkpoint: Path, committed: int) -> Iterator[Damage]:
     file = checkpoint / "commits" / str(committed)
     lines = _lines(file)
     if len(lines) < 2 or not isinstance(_parse_json(lines[1]), dict):
-        text = f"{file} is {_state(file)}: it says that batch {committed} is committed"
         lost = f"{NOTHING_LOST}, but late rows may be accepted that would have been dropped"
         repair = "restores it with the watermark at which the batch began"
-        yield Damage("checkpoint-commits-damaged", file, text, lost, repair)
+        yield _damage("checkpoint-commits-damaged", file, f"says that batch {committed} is committed", lost, repair)
 
 
 def _sources(checkpoint: Path) -> Iterator[Damage]:
@@ -159,19 +152,16 @@ def _sources(checkpoint: Path) -> Iterator[Damage]:
         needed = [p for p in entries if _number(p) > compact or (p.suffix == ".compact" and _number(p) == compact)]
         for file in sorted(needed, key=_number):
             if not _is_source_log(file):
-                text, lost = (
-                    f"{file} is {_state(file)}: it says what `{log.name}` has read",
-                    "that information is lost",
-                )
-                yield Damage("checkpoint-sources-damaged", file, text, lost)
+                content = f"says what `{log.name}` has read"
+                yield _damage("checkpoint-sources-damaged", file, content, "that information is lost")
 
 
 def _own_notes(checkpoint: Path) -> Iterator[Damage]:
     """Check Penstock's own files of the query and its readers."""
     for file in (*checkpoint.glob("*.json"), *checkpoint.glob("kept/*/*.json")):
         if file.name in _NOTES and not isinstance(_json(file), dict):
-            said, lost, repair = _NOTES[file.name]
-            yield Damage("checkpoint-note-damaged", file, f"{file} is {_state(file)}: it says {said}", lost, repair)
+            content, lost, repair = _NOTES[file.name]
+            yield _damage("checkpoint-note-damaged", file, f"says {content}", lost, repair)
 
 
 def _notes(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> Iterator[Damage]:
@@ -180,8 +170,8 @@ def _notes(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> Iterator
     for root in outputs:
         for note in root.glob(f"{found['id']}-{number:012d}-*/{NOTE}"):
             if not isinstance(_json(note), dict):
-                text = f"{note} is {_state(note)}: it says what batch {number} was made from"
-                yield Damage("batch-note-damaged", note, text, NOTHING_LOST, "restores it from the checkpoint")
+                content = f"says what batch {number} was made from"
+                yield _damage("batch-note-damaged", note, content, NOTHING_LOST, "restores it from the checkpoint")
 
 
 def written_batches(outputs: tuple[Path, ...]) -> Iterator[dict[str, Any]]:
@@ -241,18 +231,14 @@ def _is_place(line: str) -> bool:
     return line == "-" or _parse_json(line) is not None or _parse_json(line.partition(":")[2]) is not None
 
 
-def _last_number(log: Path) -> int | None:
-    return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)
-
-
 def _number(path: Path) -> int:
     return int(path.name.removesuffix(".compact"))
 
 
-def _state(file: Path) -> str:
-    if not file.is_file():
-        return "missing"
-    return "empty" if file.stat().st_size == 0 else "unreadable"
+def _damage(code: DamageCode, file: Path, content: str, lost: str, repair: str | None = None) -> Damage:
+    empty = file.is_file() and file.stat().st_size == 0
+    state = "empty" if empty else "unreadable" if file.is_file() else "missing"
+    return Damage(code, file, f"{file} is {state}: it {content}", lost, repair)
 
 
 def _lines(file: Path) -> list[str]:

@@ -52,12 +52,12 @@ class OffsetStore:
 
     def known_readers(self) -> frozenset[tuple[str, str]]:
         """The readers and topics with stored offsets."""
-        return frozenset((kept.reader, kept.topic) for kept in self._stored_offsets(""))
+        return frozenset((stored.reader, stored.topic) for stored in self._stored_offsets(""))
 
     def of(self, reader: str, topic: str) -> dict[int, int]:
         """The next offset of each partition of a reader."""
         found = self._stored_offsets(_key(reader, topic, ""))
-        return {kept.number: kept.offset for kept in found if (kept.reader, kept.topic) == (reader, topic)}
+        return {stored.number: stored.offset for stored in found if (stored.reader, stored.topic) == (reader, topic)}
 
     def put_id(self, reader: str, topic: str, number: str | None) -> None:
         """Store the id of a reader's topic: a recreated topic has another id."""
@@ -66,8 +66,8 @@ class OffsetStore:
 
     def id_of(self, reader: str, topic: str) -> str | None:
         key = _key(reader, topic, "id")
-        kept = self._store.get(self._topics, key).get(key)
-        return None if kept is None else str(kept["id"])
+        stored = self._store.get(self._topics, key).get(key)
+        return None if stored is None else str(stored["id"])
 
     def put_phases(self, reader: str, phases: Iterable[str]) -> None:
         """Store the finished phases of a reader."""
@@ -78,13 +78,13 @@ class OffsetStore:
         begin, end = _PHASES.split("{}")
         found = self._store.get(self._namespace, begin).items()
         return {
-            key.removeprefix(begin).removesuffix(end): frozenset(map(str, kept.get(_DONE) or ()))
-            for key, kept in found
-            if isinstance(kept, dict)
+            key.removeprefix(begin).removesuffix(end): frozenset(map(str, stored.get(_DONE) or ()))
+            for key, stored in found
+            if isinstance(stored, dict)
         }
 
     def forget(self, reader: str) -> None:
-        keys = [kept.key for kept in self._stored_offsets(f"{reader}:") if kept.reader == reader]
+        keys = [stored.key for stored in self._stored_offsets(f"{reader}:") if stored.reader == reader]
         keys += {_PHASES.format(reader)} & self._store.get(self._namespace, _PHASES.format(reader)).keys()
         if keys:
             self._store.remove(self._namespace, keys)

@@ -71,7 +71,6 @@ class ProjectPlace:
         return self._checkpoints / short_directory_name(self._original_name(query))
 
     def heartbeat_directory(self, query: str) -> Path:
-        """The directory of a query's watermark heartbeats."""
         return self._own / "beats" / short_directory_name(self._original_name(query))
 
     def _original_name(self, query: str) -> str:
@@ -125,4 +124,10 @@ class ProjectPlace:
 
 def last_batch(checkpoint: Path, log: BatchLog) -> int:
     """The number of the last batch of a checkpoint that was planned or committed; -1 before the first."""
-    return max((int(path.name) for path in (checkpoint / log).glob("*") if path.name.isdigit()), default=-1)
+    number = last_number(checkpoint / log)
+    return -1 if number is None else number
+
+
+def last_number(log: Path) -> int | None:
+    """The highest number in a log: a directory of files named by numbers."""
+    return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)

@@ -1,7 +1,6 @@
 """Chooses the state slot of a run, by its environment and the place of its topics. The first place of topics that an
 environment uses has the slot with the environment's name; another place has its own, such as `default@kafka`. An
-environment can adopt the slot of runs without an environment.
-"""
+environment can adopt the slot of runs without an environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,9 +59,9 @@ def _for_topics(store: StateStore, place: ProjectPlace, slot: str, topics: Topic
 
 def _topics(store: StateStore, place: ProjectPlace, slot: str) -> TopicsPlace | None:
     """Where the topics of a slot are, by its record or by the queries that ran; None if unknown."""
-    kept = store.get(place.with_slot(slot).namespace, _TOPICS).get(_TOPICS)
-    if kept is not None:
-        return "kafka" if kept == "kafka" else "embedded"
+    recorded = store.get(place.with_slot(slot).namespace, _TOPICS).get(_TOPICS)
+    if recorded is not None:
+        return "kafka" if recorded == "kafka" else "embedded"
     connectors = [c for query in _queries(store, place, slot).values() for c in _connectors(query)]
     return next((_KINDS[kind] for c in connectors if (kind := str(c.get("type"))) in _KINDS), None)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import ValidationError
 
@@ -33,8 +33,7 @@ class DeployedState:
     """What earlier runs left: queries with their full definition, topics, checkpoints by query name. `filled` are
     topics with rows of a query. `moved_from` is the directory in which the checkpoints began, if the project was moved.
     `connectors` are those that the project created, with their cluster; `virtual_topics` likewise, with the virtual
-    cluster of the gateway.
-    """
+    cluster of the gateway."""
 
     queries: Mapping[str, QuerySpec] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
@@ -78,17 +77,17 @@ def read_deployed_state(store: StateStore, place: ProjectPlace) -> DeployedState
         hint = "run the version that wrote it, or move it away and allow rebuilds"
         raise ServiceError("state-unreadable", text, hint=hint) from error
     root = documents.get("root")
-    kept = OffsetStore(store, place.offsets_namespace) if place.is_of_pipeline else None
+    offsets = OffsetStore(store, place.offsets_namespace) if place.is_of_pipeline else None
     return DeployedState(
         queries,
         frozenset(place.existing_topics()),
         frozenset(place.filled_topics()),
         {name: _checkpoint(place, name) for name in place.existing_checkpoints()} if store.lasts else {},
         root if root is not None and root != str(place.root) else None,
-        _clusters(documents, _CONNECTOR),
-        _clusters(documents, _VIRTUAL_TOPIC),
-        kept.known_readers() if kept else frozenset(),
-        phases=kept.phases() if kept else {},
+        _clusters(documents, "connector"),
+        _clusters(documents, "virtual-topic"),
+        offsets.known_readers() if offsets else frozenset(),
+        phases=offsets.phases() if offsets else {},
         places={k.removeprefix(_PLACES): d for k, d in documents.items() if k.startswith(_PLACES)},
         damaged=_find_damages(queries.values(), place) if store.lasts else {},
     )
@@ -106,12 +105,12 @@ def batch_outputs(query: QuerySpec, place: ProjectPlace) -> tuple[Path, ...]:
 
 
 _PLACES: Final = "places:"
-_CONNECTOR: Final = "connector:"
-_VIRTUAL_TOPIC: Final = "virtual-topic:"
+ResourceKind: TypeAlias = Literal["connector", "virtual-topic"]
 
 
-def _clusters(documents: Mapping[str, Any], prefix: str) -> dict[str, str]:
+def _clusters(documents: Mapping[str, Any], kind: ResourceKind) -> dict[str, str]:
     """The clusters of the resources that the project created, by name."""
+    prefix = f"{kind}:"
     return {key.removeprefix(prefix): d["cluster"] for key, d in documents.items() if key.startswith(prefix)}
 
 
@@ -165,20 +164,13 @@ def record_places(store: StateStore, place: ProjectPlace, query: str, places: Ma
         store.put(place.namespace, {_PLACES + query: dict(places)})
 
 
-def record_connector(store: StateStore, place: ProjectPlace, name: str, cluster: str) -> None:
-    store.put(place.namespace, {_CONNECTOR + name: {"cluster": cluster}})
+def record_resource(store: StateStore, place: ProjectPlace, kind: ResourceKind, name: str, cluster: str) -> None:
+    """Record that the project created a resource in a cluster."""
+    store.put(place.namespace, {f"{kind}:{name}": {"cluster": cluster}})
 
 
-def forget_connector(store: StateStore, place: ProjectPlace, name: str) -> None:
-    store.remove(place.namespace, [_CONNECTOR + name])
-
-
-def record_virtual_topic(store: StateStore, place: ProjectPlace, name: str, cluster: str) -> None:
-    store.put(place.namespace, {_VIRTUAL_TOPIC + name: {"cluster": cluster}})
-
-
-def forget_virtual_topic(store: StateStore, place: ProjectPlace, name: str) -> None:
-    store.remove(place.namespace, [_VIRTUAL_TOPIC + name])
+def forget_resource(store: StateStore, place: ProjectPlace, kind: ResourceKind, name: str) -> None:
+    store.remove(place.namespace, [f"{kind}:{name}"])
 
 
 def record_progress(

@@ -17,8 +17,7 @@ InputColumns: TypeAlias = Mapping[str, Mapping[str, str]]
 @dataclass(frozen=True, slots=True)
 class StateOrigin:
     """The number of state partitions, which can never change, and the columns in state. `declared` has the used input
-    columns with declared or inferred types; `found` has the columns that operators keep, with Spark's types.
-    """
+    columns with declared or inferred types; `found` has the columns that operators keep, with Spark's types."""
 
     partitions: int
     declared: InputColumns = field(default_factory=dict)
@@ -38,8 +37,7 @@ def read_origin(checkpoint: Path) -> StateOrigin | None:
 
 def write_origin(checkpoint: Path, origin: StateOrigin, before: StateOrigin | None = None) -> None:
     """Write the layout atomically. For existing state, `before` is its current layout, which applies until a batch is
-    committed, since Spark may refuse the new columns.
-    """
+    committed, since Spark may refuse the new columns."""
     document = asdict(origin)
     if before is not None:
         document |= {"before": asdict(before), "after": last_batch(checkpoint, "commits")}

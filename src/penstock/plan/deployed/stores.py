@@ -40,8 +40,12 @@ class StateStore(Protocol):
     def lasts(self) -> bool:
         """Whether documents outlive the process."""
 
-    def get(self, namespace: str, prefix: str) -> Mapping[str, Any]: ...
-    def put(self, namespace: str, documents: Mapping[str, Any]) -> None: ...
+    def get(self, namespace: str, prefix: str) -> Mapping[str, Any]:
+        """The documents whose keys start with `prefix`."""
+
+    def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
+        """Write all documents in one transaction."""
+
     def remove(self, namespace: str, keys: list[str]) -> None: ...
     def hold_lock(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[StoreLock]:
         """Hold a lock while the block runs. Another process that asks for it gets an error with the text `busy`."""
@@ -60,7 +64,6 @@ class SqliteStore:
         return str(self.file)
 
     def get(self, namespace: str, prefix: str) -> dict[str, Any]:
-        """The documents whose keys start with `prefix`."""
         if not self.file.exists():
             return {}
         with self._connection() as connection:
@@ -71,7 +74,6 @@ class SqliteStore:
         return {key: json.loads(data) for key, data in rows}
 
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
-        """Write all documents in one transaction."""
         self._make_directory()
         with self._connection() as connection:
             connection.executemany(
@@ -82,9 +84,8 @@ class SqliteStore:
 
     def remove(self, namespace: str, keys: list[str]) -> None:
         with self._connection() as connection:
-            connection.executemany(
-                f"DELETE FROM {self._table} WHERE namespace = ? AND key = ?", [(namespace, k) for k in keys]
-            )
+            delete = f"DELETE FROM {self._table} WHERE namespace = ? AND key = ?"
+            connection.executemany(delete, [(namespace, key) for key in keys])
 
     def hold_lock(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[StoreLock]:
         return nullcontext(StoreLock(_nothing))
@@ -93,7 +94,7 @@ class SqliteStore:
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ServiceError("not-writable", f"cannot make {self.file.parent}: {error.strerror}") from error
+            raise ServiceError("not-writable", f"cannot create {self.file.parent}: {error.strerror}") from error
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -133,7 +134,6 @@ class PostgresStateStore:
         return f"{self._table} of {self.server}"
 
     def get(self, namespace: str, prefix: str) -> dict[str, Any]:
-        """The documents whose keys start with `prefix`."""
         from psycopg.errors import UndefinedTable
 
         with self.server.connect() as db:
@@ -148,7 +148,6 @@ class PostgresStateStore:
         return dict(rows)
 
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
-        """Write all documents in one transaction."""
         texts = [(namespace, key, json.dumps(document)) for key, document in documents.items()]
         with self.server.connect() as db, db.transaction(), db.cursor() as cursor:
             if not self._is_made:
@@ -169,19 +168,17 @@ class PostgresStateStore:
         from psycopg.errors import UndefinedTable
 
         with self.server.connect() as db, suppress(UndefinedTable):
-            db.execute(
-                f"DELETE FROM {self._table.parameter_safe} WHERE namespace = %s AND key = ANY(%s)", (namespace, keys)
-            )
+            delete = f"DELETE FROM {self._table.parameter_safe} WHERE namespace = %s AND key = ANY(%s)"
+            db.execute(delete, (namespace, keys))
 
     @contextmanager
     def hold_lock(self, namespace: str, busy: str = RUNNING) -> Iterator[StoreLock]:
         """Hold an advisory lock of the database. It ends with the processes that hold its connection, on any machine.
-        If the database restarts, the lock is taken again, unless another process has it by then.
-        """
+        If the database restarts, the lock is taken again, unless another process has it by then."""
         with ExitStack() as connections:
             db = self._acquire_lock(namespace, busy, connections)
 
-            def still() -> None:
+            def check_lock() -> None:
                 nonlocal db
                 try:
                     with self.server.translate_errors():
@@ -190,7 +187,7 @@ class PostgresStateStore:
                     connections.close()
                     db = self._acquire_lock(namespace, busy, connections)
 
-            yield StoreLock(still, (db.fileno(),))
+            yield StoreLock(check_lock, (db.fileno(),))
 
     def _acquire_lock(self, namespace: str, busy: str, connections: ExitStack) -> Database:
         """A new connection that holds the lock."""

@@ -24,8 +24,7 @@ _MASK_PRIORITY: Final = 200
 class Gateways:
     """The contents of a gateway, by virtual cluster, and its objections to wanted virtual topics. `there` is None
     without a gateway. `cluster` is the virtual cluster of the project, `wanted` are the interceptors of each virtual
-    topic; they may hold the password of the registry.
-    """
+    topic; they may hold the password of the registry."""
 
     cluster: str = ""
     there: Mapping[str, GatewayState] | None = None
@@ -56,9 +55,8 @@ def ask_gateway(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, s
 
 def _is_served(rule: GatewayRule, wanted: Mapping[str, GatewayInterceptor], there: GatewayState) -> bool:
     """Whether a virtual topic is up to date, so that no request is needed."""
-    return (
-        there.aliases.get(rule.virtual_topic) == rule.physical_topic and _existing_interceptors(rule, there) == wanted
-    )
+    has_topic = there.aliases.get(rule.virtual_topic) == rule.physical_topic
+    return has_topic and _existing_interceptors(rule, there) == wanted
 
 
 def _existing_interceptors(rule: GatewayRule, there: GatewayState) -> dict[str, GatewayInterceptor]:
@@ -111,10 +109,7 @@ def _schema_settings(registry: Registry) -> dict[str, Any]:
     settings: dict[str, Any] = {"host": registry.urls[0]}
     if registry.username is not None:
         user = f"{registry.username}:{registry.password or ''}"
-        settings["additionalConfigs"] = {
-            "basic.auth.credentials.source": "USER_INFO",
-            "basic.auth.user.info": user,
-        }
+        settings["additionalConfigs"] = {"basic.auth.credentials.source": "USER_INFO", "basic.auth.user.info": user}
     return {"schemaRegistryConfig": settings}
 
 
@@ -123,8 +118,7 @@ def virtual_topic_steps(
 ) -> Iterator[VirtualTopicStep]:
     """The steps from the gateway's contents to the project. Only virtual topics that the project created are deleted.
     Deletions come first: a virtual topic that moves to another virtual cluster is deleted in the old one, then created
-    in the new one.
-    """
+    in the new one."""
     present = {rule.virtual_topic for rule in manifest.gateway_rules}
     for name, cluster in deployed.items():
         if name not in present or (gateways.there is not None and cluster != gateways.cluster):
@@ -163,7 +157,6 @@ def _changes(has: Mapping[str, GatewayInterceptor], wanted: Mapping[str, Gateway
 
 
 def _describe_interceptor(interceptor: GatewayInterceptor | None) -> str:
-    """A short description of an interceptor."""
     if interceptor is None:
         return "none"
     if "statement" in interceptor.config:

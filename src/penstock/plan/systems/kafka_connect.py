@@ -17,8 +17,7 @@ from penstock.project.yaml.variables import Environ, resolve_variables
 @dataclass(frozen=True, slots=True)
 class Workers:
     """Existing connectors by cluster and name; objections to the wanted ones, and their settings, by name. Settings may
-    hold passwords.
-    """
+    hold passwords."""
 
     there: Mapping[str, Mapping[str, ConnectorState]] = field(default_factory=dict)
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -30,8 +29,7 @@ NO_WORKERS: Final = Workers()
 
 def ask_workers(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, str], environ: Environ) -> Workers:
     """Ask the clusters about the connectors of the project. `deployed` are those that it created before. A worker
-    validates the resolved settings.
-    """
+    validates the resolved settings."""
     wanted = [c for c in manifest.connectors if c.cluster in clusters.connect]
     names = {*(str(c.cluster) for c in wanted), *(name for name in deployed.values() if name in clusters.connect)}
     there = {name: clusters.connect[name].connectors() for name in sorted(names)}
@@ -81,18 +79,14 @@ def connector_refusals(manifest: Manifest, deployed: Mapping[str, str], workers:
         if state is not None and not _is_own(connector, deployed):
             changes = list(_changes(connector, state.config, workers.settings[connector.name]))
             if changes:
-                text = (
-                    f"Kafka Connect has a connector `{connector.name}` that this project did not create, "
-                    f"with other settings: {', '.join(changes)}"
-                )
+                text = f"Kafka Connect has a connector `{connector.name}` that this project did not create"
+                text += f", with other settings: {', '.join(changes)}"
                 hint = "rename the model, or delete the connector if nobody needs it"
                 yield Diagnostic("connector-taken", text, hint=hint, params={"connector": connector.name})
         if str(connector.cluster) not in workers.there:
             text = f"`{connector.name}` needs Kafka Connect, and no Connect cluster is configured"
-            hint = (
-                f"name one in `runtime.connect`; `penstock compile` writes the configuration for "
-                f"{connector.connector_class}; or use --select"
-            )
+            export = f"`penstock compile` writes the configuration for {connector.connector_class}"
+            hint = f"name one in `runtime.connect`; {export}; or use --select"
             yield Diagnostic("not-runnable-here", text, hint=hint, params={"connector": connector.name})
         settings = workers.settings.get(connector.name, {})
         for problem in workers.problems.get(connector.name, ()):

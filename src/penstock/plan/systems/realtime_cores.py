@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.errors import Diagnostic
 from penstock.manifest.model import Input, Manifest, QuerySpec, RealTime
-from penstock.plan.systems.brokers import Brokers
+from penstock.plan.systems.topics import Brokers
 
 _LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 
@@ -24,8 +24,7 @@ def missing_cores(
     manifest: Manifest, chosen: Collection[QuerySpec], brokers: Brokers, cores: int
 ) -> Iterator[Diagnostic]:
     """Refuse real-time queries that could not read some partitions. Each partition holds a core for as long as the
-    query runs; batch queries share one more.
-    """
+    query runs; batch queries share one more."""
     endless = [query for query in chosen if isinstance(query.trigger, RealTime)]
     if not endless:
         return

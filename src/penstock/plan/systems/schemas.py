@@ -58,7 +58,6 @@ def schema_text(schema: SchemaSpec) -> str:
 
 
 def schema_steps(manifest: Manifest, subjects: Subjects) -> Iterator[PutSchema]:
-    """The steps from the existing state to the project."""
     for schema in manifest.schemas:
         if schema.subject not in subjects.there:
             continue
@@ -84,9 +83,7 @@ def schema_refusals(manifest: Manifest, subjects: Subjects) -> Iterator[Diagnost
         text = f"the schema of `{schema.subject}` cannot change like this: {changes}; {'; '.join(subject.complaints)}"
         if readers:
             text += f". It is read by {', '.join(f'`{name}`' for name in readers)}"
-        hint = (
-            "give new fields a default and keep the others; or set `compatibility: NONE` if no reader or writer breaks"
-        )
+        hint = "give new fields a default and keep the others; or set `compatibility: NONE` if no client breaks"
         yield Diagnostic("schema-incompatible", text, hint=hint, params={"subject": schema.subject})
 
 

@@ -1,17 +1,63 @@
-"""Plans the topics of Kafka: create, add partitions, change settings. Topics never get fewer partitions and are never
-deleted."""
+"""Fetches the topics of brokers and plans them: create, add partitions, change settings. Topics never get fewer
+partitions and are never deleted."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from penstock.clients.kafka.admin import TopicState
-from penstock.errors import Diagnostic, did_you_mean
-from penstock.manifest.model import QuerySpec
+from penstock.clients.clusters import Clusters
+from penstock.clients.kafka.admin import KafkaAdmin, TopicState
+from penstock.errors import Diagnostic, ServiceError, did_you_mean
+from penstock.manifest.model import Manifest, QuerySpec
 from penstock.manifest.resources import TopicSpec
 from penstock.plan.steps import ChangeTopic, CreateTopic, LeaveTopic, TopicStep
 
 
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """Topics by name, of the source and the sink cluster. `filled` are topics of the project with records. None without
+    Kafka: topics are directories then."""
+
+    source: Mapping[str, TopicState] | None = None
+    sink: Mapping[str, TopicState] | None = None
+    filled: frozenset[str] = field(default_factory=frozenset)
+
+
+NO_BROKERS: Final = Brokers()
+_NOT_OURS: Final = "it is written outside this project, so Penstock does not create it"
+
+
+def ask_brokers(manifest: Manifest, clusters: Clusters) -> Brokers:
+    """Fetch the topics that the manifest reads and writes. Raises a ServiceError if a broker cannot be reached."""
+    reads = [entry.node for query in manifest.queries for entry in query.inputs if entry.topic is not None]
+    own = [topic for topic in manifest.topics if topic.on_kafka]
+    source = _topics(KafkaAdmin(clusters.source.kafka), reads) if reads and clusters.source else None
+    if not own or clusters.sink is None:
+        return Brokers(source)
+    admin = KafkaAdmin(clusters.sink.kafka)
+    sink = _topics(admin, [output.node for query in manifest.queries for output in query.outputs])
+    present = [topic.name for topic in own if topic.name in sink]
+    chosen = admin.chosen_config(present)
+    begins, ends = admin.ends(present, earliest=True), admin.ends(present)
+    nonempty = frozenset(topic for (topic, number), end in ends.items() if end > begins[topic, number])
+    filled = nonempty.intersection(topic.name for topic in own if not topic.only_made)
+    described = {name: replace(state, config=chosen.get(name, {})) for name, state in sink.items()}
+    return Brokers(source, described, filled)
+
+
+def _topics(admin: KafkaAdmin, nodes: Sequence[str]) -> Mapping[str, TopicState]:
+    """The topics of a broker, which these nodes depend on."""
+    try:
+        return admin.topics()
+    except ServiceError as error:
+        if not nodes:
+            raise
+        kind, _, name = nodes[0].partition(".")
+        others = f" and {len(set(nodes)) - 1} more" if len(set(nodes)) > 1 else ""
+        raise error.with_context(f"{kind} '{name}'{others}: failed to reach Kafka", node=name) from None
+
+
 def topic_steps(topic: TopicSpec, directories: Collection[str], broker: Mapping[str, TopicState]) -> list[TopicStep]:
-    """The steps from the existing state to the project."""
     if not topic.on_kafka:
         return [] if topic.name in directories else [CreateTopic(topic)]
     state = broker.get(topic.name)
@@ -57,7 +103,5 @@ def missing_topics(
             name = entry.topic
             if name is not None and name not in own and name not in broker:
                 text = f"`{query.name}` reads the topic `{name}`, which Kafka does not have"
-                hint = (
-                    did_you_mean(name, broker) or "it is written outside this project, so Penstock does not create it"
-                )
+                hint = did_you_mean(name, broker) or _NOT_OURS
                 yield Diagnostic("topic-missing", text, hint=hint, params={"name": name})

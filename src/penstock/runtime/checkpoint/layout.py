@@ -1,14 +1,16 @@
-"""Reads a checkpoint directory: offsets, batches, times, state partitions."""
+"""A checkpoint directory: offsets, batches, times, state partitions, and notes of our own beside them."""
 
 import hashlib
 import json
 import shutil
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.batch import PartRead
+from penstock.plan.deployed.place import last_number
 from penstock.plan.deployed.state_origin import read_origin
 
 
@@ -84,11 +86,6 @@ def batch_header(checkpoint: Path, batch_id: int) -> Any:
     return json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])
 
 
-def last_number(log: Path) -> int | None:
-    """Return the highest number in a log: a directory of files named by numbers."""
-    return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)
-
-
 def batch_time(checkpoint: Path, batch_id: int) -> BatchTime:
     header = batch_header(checkpoint, batch_id)
     return BatchTime(int(header["batchTimestampMs"]), int(header["batchWatermarkMs"]))
@@ -161,6 +158,20 @@ def _planned_partitions(operator: Path) -> int | None:
             stores = json.loads(file.read_text(encoding="utf-8").splitlines()[1])["stateStoreInfo"]
             return int(stores[0]["numPartitions"])
     return None
+
+
+def read_note(checkpoint: Path, name: str) -> Any:
+    """Return a note in a checkpoint; None if there is none."""
+    note = checkpoint / name
+    return json.loads(note.read_text(encoding="utf-8")) if note.is_file() else None
+
+
+def write_note(checkpoint: Path, name: str, document: Any) -> None:
+    """Write a note in one step: a crash leaves the old one or the new one."""
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    staged = checkpoint / f".{name}.{threading.get_ident()}"
+    staged.write_text(json.dumps(document), encoding="utf-8")
+    staged.replace(checkpoint / name)
 
 
 def discard(checkpoint: Path) -> None:

@@ -41,11 +41,11 @@ class OffsetCommitter:
         while not self._closing.wait(_PAUSE_SECS) or self._news:
             with self._lock:
                 news, self._news = self._news, {}
-            later = {group: told for group, told in news.items() if not self._try_commit(group, told)}
+            later = {group: at for group, at in news.items() if not self._try_commit(group, at)}
             if later and self._closing.is_set():
                 return
             with self._lock:
-                self._news |= {group: {**told, **self._news.get(group, {})} for group, told in later.items()}
+                self._news |= {group: {**at, **self._news.get(group, {})} for group, at in later.items()}
 
     def _try_commit(self, group: str, positions: Positions) -> bool:
         """Commit offsets. Returns whether nothing is left to do: they were committed, or refused for good."""
@@ -68,17 +68,17 @@ def parse_positions(offset: str | None) -> dict[tuple[str, int], int]:
         return {}
 
 
-def flatten_positions(told: Any) -> dict[tuple[str, int], int]:
+def flatten_positions(offsets: Any) -> dict[tuple[str, int], int]:
     """Return the offsets of a Kafka reader, from JSON values."""
-    if not isinstance(told, dict) or not all(isinstance(ends, dict) for ends in told.values()):
+    if not isinstance(offsets, dict) or not all(isinstance(ends, dict) for ends in offsets.values()):
         return {}
-    return {(topic, int(number)): int(end) for topic, ends in told.items() for number, end in ends.items()}
+    return {(topic, int(number)): int(end) for topic, ends in offsets.items() for number, end in ends.items()}
 
 
-def lowest_positions(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
+def lowest_positions(several: Iterable[Positions]) -> dict[tuple[str, int], int]:
     """Return the lowest offset of each partition: what one of several readers has not read does not count as read."""
     found: dict[tuple[str, int], int] = {}
-    for place, at in (each for positions in told for each in positions.items()):
+    for place, at in (each for positions in several for each in positions.items()):
         found[place] = min(at, found.get(place, at))
     return found
 

@@ -16,7 +16,8 @@ from penstock.plan.deployed.checkpoint_damage import (
     ledger_id,
     ledger_offsets,
 )
-from penstock.runtime.checkpoint.layout import batch_header, batch_offsets, checkpoint_id, last_number
+from penstock.plan.deployed.place import last_number
+from penstock.runtime.checkpoint.layout import batch_header, batch_offsets, checkpoint_id
 
 
 def repair(checkpoint: Path, query: str, outputs: tuple[Path, ...]) -> Iterator[Damage]:

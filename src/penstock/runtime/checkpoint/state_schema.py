@@ -11,8 +11,8 @@ from penstock.errors import PlanRefused
 from penstock.manifest.model import KeyedStep, Manifest, QuerySpec
 from penstock.manifest.queries.input_columns import declared_columns
 from penstock.plan.changes.reasons import rebuild_hint
+from penstock.plan.deployed.place import last_number
 from penstock.plan.deployed.state_origin import InputColumns, StateOrigin, read_origin, write_origin
-from penstock.runtime.checkpoint.layout import last_number
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 _FLAGS: Final = (b'"nullable":', b'"containsNull":', b'"valueContainsNull":')

@@ -5,14 +5,14 @@ file. Nothing here needs Spark.
 """
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.runtime.checkpoint.layout import batch_header, last_number
+from penstock.plan.deployed.place import last_number
+from penstock.runtime.checkpoint.layout import batch_header, read_note, write_note
 
 NOTE: Final = "operators.json"
 """The note after a batch. It is inside the checkpoint, so that it is moved and deleted with it."""
@@ -65,8 +65,8 @@ class StateNotes:
     """Notes the size of a query's state after each batch."""
 
     def __init__(self, checkpoint: Path) -> None:
-        self._file = checkpoint / NOTE
-        note = _read(self._file)
+        self._checkpoint = checkpoint
+        note = _read(checkpoint)
         self._cells: dict[str, dict[str, dict[str, int]]] = note.get("cells", {})
 
     def add(
@@ -78,10 +78,8 @@ class StateNotes:
             return
         for view, touched in cells.items():
             self._cells.setdefault(view, {}).update({cell: dict(tables) for cell, tables in touched.items()})
-        staged = self._file.with_name(f".{NOTE}.{os.getpid()}")
         with suppress(OSError):  # the note is not needed for correct rows
-            staged.write_text(json.dumps({"batch": batch, "operators": counted, "cells": self._cells}))
-            staged.replace(self._file)
+            write_note(self._checkpoint, NOTE, {"batch": batch, "operators": counted, "cells": self._cells})
 
 
 def query_state(checkpoint: Path) -> QueryState | None:
@@ -93,7 +91,7 @@ def query_state(checkpoint: Path) -> QueryState | None:
     commit = json.loads((checkpoint / "commits" / str(batch)).read_text(encoding="utf-8").splitlines()[1])
     watermark = max(int(header["batchWatermarkMs"]), int(commit.get("nextBatchWatermarkMs", 0)))
     provider = str(header["conf"].get("spark.sql.streaming.stateStore.providerClass", "")).rpartition(".")[2]
-    note = _read(checkpoint / NOTE)
+    note = _read(checkpoint)
     counted = [OperatorCounts(**operator) for operator in note.get("operators", ())]
     folders = sorted((p for p in (checkpoint / "state").glob("*") if p.name.isdigit()), key=lambda p: int(p.name))
     return QueryState(
@@ -158,8 +156,7 @@ def _size(path: Path) -> int:
         return 0  # Spark may delete files meanwhile
 
 
-def _read(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+def _read(checkpoint: Path) -> Any:
+    with suppress(OSError, ValueError):
+        return read_note(checkpoint, NOTE) or {}
+    return {}

@@ -3,13 +3,12 @@
 The ids are noted in the checkpoint next to the offsets, which mean nothing in another topic.
 """
 
-import json
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from penstock.manifest.model import QuerySpec
+from penstock.runtime.checkpoint.layout import read_note, write_note
 
 _NOTE: Final = "topics.json"
 
@@ -20,19 +19,14 @@ def topics_of(spec: QuerySpec) -> frozenset[str]:
 
 
 def noted_ids(checkpoint: Path) -> dict[str, str]:
-    note = checkpoint / _NOTE
-    found: dict[str, str] = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
-    return found
+    return read_note(checkpoint, _NOTE) or {}
 
 
 def note_ids(checkpoint: Path, ids: Mapping[str, str]) -> None:
     noted = noted_ids(checkpoint)
     known = {**noted, **ids}
     if known != noted:
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        fresh = checkpoint / f".{_NOTE}.{threading.get_ident()}"
-        fresh.write_text(json.dumps(known), encoding="utf-8")
-        fresh.replace(checkpoint / _NOTE)
+        write_note(checkpoint, _NOTE, known)
 
 
 def recreated_topics(noted: Mapping[str, str], ids: Mapping[str, str]) -> frozenset[str]:

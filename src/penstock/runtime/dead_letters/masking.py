@@ -11,18 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from penstock.batch import BatchRef
-from penstock.clients.dead_letters.masking import (
-    ABOUT_ROWS,
-    BY_DIGEST,
-    BY_PLACE,
-    MASK,
-    MISFIT,
-    NAMED,
-    OWN_WORDS,
-    SCRUBBED,
-    mask_reason,
-    mask_text,
-)
+from penstock.clients.dead_letters import masking
 from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD
 from penstock.clients.masked_answers import ANSWERS, WITHHELD_TEXT, mask_answer
 from penstock.errors import PenstockError
@@ -44,17 +33,17 @@ _VARIANTS: Final = "MAP<STRING, VARIANT>"
 class MaskedDeadLetters:
     """Stores dead letters of a query with masked columns, without their values."""
 
-    def __init__(self, errors: DeadLetterStore, names: Sequence[str]) -> None:
-        self._errors = errors
+    def __init__(self, store: DeadLetterStore, names: Sequence[str]) -> None:
+        self._store = store
         self._names = names
 
     def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
-        return self._errors.write(node, mask_dead_letters(dead_letters, self._names), ref)
+        return self._store.write(node, mask_dead_letters(dead_letters, self._names), ref)
 
 
-def dead_letter_store(query: QuerySpec, errors: DeadLetterStore) -> DeadLetterStore:
+def dead_letter_store(query: QuerySpec, store: DeadLetterStore) -> DeadLetterStore:
     """Return the dead-letter store of a query, which masks columns if needed."""
-    return MaskedDeadLetters(errors, query.covers) if query.covers else errors
+    return MaskedDeadLetters(store, query.covers) if query.covers else store
 
 
 def mask_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
@@ -62,9 +51,9 @@ def mask_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
     if query.covers and failure.code in _ANSWERING and (answer := mask_answer(failure.message)) is not None:
         failure.message = answer
     elif query.covers and failure.code in _QUOTING:
-        covered = mask_reason(failure.code, failure.message, REASONS)
+        covered = masking.mask_reason(failure.code, failure.message, REASONS)
         failure.message = covered if not failure.internal else _strip_text(covered)
-        failure.context = [mask_text(text) if "[" in text else text for text in failure.context]
+        failure.context = [masking.mask_text(text) if "[" in text else text for text in failure.context]
     return failure
 
 
@@ -90,11 +79,10 @@ def mask_dead_letters(dead_letters: DataFrame, names: Sequence[str]) -> DataFram
 
 def _mask_values(text: Column, names: Sequence[str]) -> Column:
     """Mask the values in a JSON object; null if it is no object, or if a name occurs below its top level."""
-    cover = f.parse_json(f.lit(f'"{MASK}"'))
+    cover = f.parse_json(f.lit(f'"{masking.MASK}"'))
     fields = try_column(f.from_json(text, _VARIANTS))
-    shown = f.to_json(
-        f.transform_values(fields, lambda key, value: f.when(f.lower(key).isin(*names), cover).otherwise(value))
-    )
+    masked = f.transform_values(fields, lambda key, value: f.when(f.lower(key).isin(*names), cover).otherwise(value))
+    shown = f.to_json(masked)
     listed = "|".join(_escape_regex(name) for name in names)
     deeper = shown.rlike(rf'(?i)"({listed})"\s*:\s*(?!"\*\*\*")')
     return f.when(~deeper, shown)
@@ -106,19 +94,19 @@ def _escape_regex(name: str) -> str:
 
 def _record_location() -> Column:
     """Return where the record can be found again, if the dead letter is about a record."""
-    by_digest = f.concat(f.lit(BY_DIGEST), f.sha2(f.col("value").cast("binary"), 256))
+    by_digest = f.concat(f.lit(masking.BY_DIGEST), f.sha2(f.col("value").cast("binary"), 256))
     about_row = f.col("code").isin(*_WITHOUT_RECORD) | ((f.col("code") == RULE_FAILED) & f.col("offset").isNull())
-    return f.when(~about_row, f.when(f.col("partition").isNotNull(), f.lit(BY_PLACE)).otherwise(by_digest))
+    return f.when(~about_row, f.when(f.col("partition").isNotNull(), f.lit(masking.BY_PLACE)).otherwise(by_digest))
 
 
 def _mask_message() -> Column:
     """Return our own reason for a code, or the text of another system without values."""
     known = f.create_map(*(f.lit(part) for pair in REASONS.items() for part in pair))
     scrubbed = f.col("message")
-    for pattern, cover in SCRUBBED:
+    for pattern, cover in masking.SCRUBBED:
         scrubbed = f.regexp_replace(scrubbed, pattern, cover.replace("$", "\\$"))
-    named = f.regexp_extract("message", NAMED, 1)
-    is_foreign = f.col("code").isin(*ABOUT_ROWS) & ~f.col("message").rlike(OWN_WORDS)
+    named = f.regexp_extract("message", masking.NAMED, 1)
+    is_foreign = f.col("code").isin(*masking.ABOUT_ROWS) & ~f.col("message").rlike(masking.OWN_WORDS)
     quoted = (
         f.when(named != "", f.concat_ws(" ", named, f.lit(WITHHELD_TEXT)))
         .when(is_foreign, f.lit(WITHHELD_TEXT))
@@ -127,10 +115,11 @@ def _mask_message() -> Column:
     for pattern in reversed(ANSWERS):
         answer = f.concat(*(f.regexp_extract("message", pattern, number) for number in (1, 2, 3)))
         quoted = f.when(answer != "", f.concat_ws(" ", answer, f.lit(WITHHELD_TEXT))).otherwise(quoted)
-    misfit = [f.regexp_extract("message", MISFIT, number) for number in (1, 2)]
+    misfit = [f.regexp_extract("message", masking.MISFIT, number) for number in (1, 2)]
+    masked_misfit = f.concat(misfit[0], f.lit(f"`{masking.MASK}`"), misfit[1])
     own = (
         f.when(f.col("code") == RULE_FAILED, f.col("message"))
-        .when(f.col("code").isin(*REASONS) & (misfit[0] != ""), f.concat(misfit[0], f.lit(f"`{MASK}`"), misfit[1]))
+        .when(f.col("code").isin(*REASONS) & (misfit[0] != ""), masked_misfit)
         .otherwise(f.try_element_at(known, f.col("code")))
     )
     return f.coalesce(own, quoted)

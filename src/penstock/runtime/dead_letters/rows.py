@@ -26,7 +26,7 @@ _PLACES: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 REASONS: Final[Mapping[str, str]] = {
     **decode.FAULTS,
     **FAULTS,
-    LATE: "it came when its window, or its moment, was over",
+    LATE: "it came after its window or its moment had ended",
 }
 """The reasons of dead letters, by code."""
 
@@ -46,7 +46,6 @@ def untimed_rows(rows: DataFrame, entry: Input, node: str) -> DataFrame:
 
 
 def late_rows(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int) -> DataFrame:
-    """Return dead letters about the late rows of a batch."""
     assert step.late is not None
     latest = f.timestamp_millis(f.lit(watermark_ms - step.late.lateness_ms))
     row = f.to_json(f.col(LATE_ROW), JSON_OPTIONS)
@@ -71,9 +70,9 @@ def rule_breaking_records(rows: DataFrame, entry: Input, node: str) -> DataFrame
     return _record_dead_letters(rows.withColumn(FAULT, f.lit(RULE_FAILED)), entry, node, f.col(BROKEN))
 
 
-def rejected_rows(dead_letters: DataFrame, node: str) -> DataFrame:
+def rejected_rows(rows: DataFrame, node: str) -> DataFrame:
     """Return dead letters about rows that a sink's system rejected; they hold the row as it would have been written."""
-    return _row_dead_letters(dead_letters, node, REFUSED)
+    return _row_dead_letters(rows, node, REFUSED)
 
 
 def unread_files(session: SparkSession, files: Mapping[str, str], node: str) -> DataFrame:
@@ -84,7 +83,7 @@ def unread_files(session: SparkSession, files: Mapping[str, str], node: str) -> 
 
 def gone_records(session: SparkSession, topic: str, ranges: Sequence[tuple[int, int, int]], node: str) -> DataFrame:
     """Return dead letters about ranges of records, deleted before a scan: partition, first and last offset."""
-    text = "the records {:,} to {:,} were deleted before it was looked through what was left out of them"
+    text = "the records {:,} to {:,} were deleted before they were searched for rejected rows"
     rows = [(topic, number, text.format(first, last), None) for number, first, last in ranges]
     found = session.createDataFrame(rows, "topic STRING, partition INT, message STRING, value STRING")
     return _row_dead_letters(found, node, GONE)
@@ -92,7 +91,7 @@ def gone_records(session: SparkSession, topic: str, ranges: Sequence[tuple[int, 
 
 def missing_records(session: SparkSession, dead_letters: Sequence[DeadLetter], node: str) -> DataFrame:
     """Return dead letters about records that are gone and cannot be replayed. The original ones keep waiting."""
-    text = "it could not be replayed: it is not where it came from"
+    text = "it could not be replayed: the record no longer exists at its origin"
     names = ("topic", "partition", "offset", "timestamp", "value", "code", WITHHELD)
     rows = [(*(None if x.about[name] is None else str(x.about[name]) for name in names), text) for x in dead_letters]
     found = session.createDataFrame(rows, ", ".join(f"{name} STRING" for name in (*names, "message")))
@@ -101,7 +100,7 @@ def missing_records(session: SparkSession, dead_letters: Sequence[DeadLetter], n
     return _row_dead_letters(typed, node, f.col("code"), WITHHELD)
 
 
-def _row_dead_letters(dead_letters: DataFrame, node: str, code: str | Column, *beside: str) -> DataFrame:
+def _row_dead_letters(dead_letters: DataFrame, node: str, code: str | Column, *others: str) -> DataFrame:
     kinds = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "key": "string"}
     unknown = {name: f.lit(None).cast(kind).alias(name) for name, kind in kinds.items()}
     return dead_letters.select(
@@ -111,7 +110,7 @@ def _row_dead_letters(dead_letters: DataFrame, node: str, code: str | Column, *b
         "message",
         f.lit(node).alias("node"),
         f.current_timestamp().alias("time"),
-        *beside,
+        *others,
     )
 
 

@@ -53,29 +53,23 @@ class KafkaDeadLetters:
     def __init__(self, cluster: Cluster, owner: str) -> None:
         self._cluster = cluster
         self._owner = owner
-        self._create_table: set[str] = set()
+        self._created_topics: set[str] = set()
 
     def write(self, node: str, dead_letters: DataFrame, ref: BatchRef) -> int:
         topic = dead_letter_topic(node)
-        if topic not in self._create_table:
+        if topic not in self._created_topics:
             self._admin.create(topic, 1, -1, {"max.message.bytes": str(_LARGEST), "retention.ms": "-1"})
-            self._create_table.add(topic)
+            self._created_topics.add(topic)
         named = [name for name in (*_ABOUT, WITHHELD) if name in dead_letters.columns]
         about = f.array(_header(OWNER, f.lit(self._owner)), *(_header(name, f.col(name)) for name in named))
         headers = f.filter(about, lambda header: header["value"].isNotNull())
         if "headers" in dead_letters.columns:
             own = f.filter("headers", lambda header: ~header["key"].startswith(HEADER))
             headers = f.concat(headers, f.coalesce(own, f.array().cast(_HEADERS)))
-        found = dead_letters.select(
-            f.col("key").cast("binary"), f.col("value").cast("binary"), headers.alias("headers")
-        )
-        rows, count = observe_count(found)
-        options = {
-            **self._cluster.kafka.spark_options(),
-            "kafka.max.request.size": str(_LARGEST),
-            "includeHeaders": "true",
-        }
-        rows.write.format("kafka").mode("append").options(**options, topic=topic).save()
+        key, value = (f.col(name).cast("binary") for name in ("key", "value"))
+        rows, count = observe_count(dead_letters.select(key, value, headers.alias("headers")))
+        options = {"kafka.max.request.size": str(_LARGEST), "includeHeaders": "true", "topic": topic}
+        rows.write.format("kafka").mode("append").options(**self._cluster.kafka.spark_options(), **options).save()
         return count()
 
     @cached_property

@@ -5,9 +5,10 @@ with a ledger recognise it, sinks that have it by `sink_progress` are skipped, a
 batch's name, so that a store that recognises batches has them once.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -18,42 +19,16 @@ from penstock.clients.files.formats import is_local
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import QueryOutput, QuerySpec
-from penstock.runtime.checkpoint.layout import (
-    batch_offsets,
-    batch_parts,
-    batch_time,
-    checkpoint_id,
-    unfinished_batch,
-)
-from penstock.runtime.delivery import sink_progress
+from penstock.runtime.checkpoint.layout import batch_offsets, batch_parts, batch_time, checkpoint_id, unfinished_batch
+from penstock.runtime.delivery import rejections, sink_progress
 from penstock.runtime.delivery.attempt import BatchAttempt, BatchRead
 from penstock.runtime.delivery.collector import DeadLetterCollector
 from penstock.runtime.delivery.deliver import Delivered, OutputDelivery
 from penstock.runtime.delivery.fan_out import persist_batch, split_streams, union_streams
 from penstock.runtime.delivery.progress import ProgressBoard
-from penstock.runtime.delivery.rejections import (
-    Late,
-    Rejection,
-    Undecodable,
-    UnreadFiles,
-    count_label,
-    count_rejected,
-    stream_rejections,
-)
-from penstock.runtime.delivery.reread import (
-    FilesByView,
-    can_reread,
-    gone_files,
-    has_lost_order,
-    reread_batch,
-    reread_rows,
-    sort_rows,
-    unreadable_files,
-    without_files,
-)
+from penstock.runtime.delivery.reread import BatchReader, FilesByView, has_lost_order, sort_rows, without_files
 from penstock.runtime.delivery.trial_run import TrialRun
 from penstock.runtime.query.compaction import prepare_rows
-from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.decode_errors import count_rows, drop_undecodable
 from penstock.runtime.query.table_watch import TableWatch
 from penstock.runtime.spark.errors import failure_in_python, file_at_fault, is_row_error
@@ -69,9 +44,9 @@ class BatchWriter:
     sinks: Mapping[str, Sink]
     session: SparkSession
     checkpoint: Path
-    frames: Frames
+    reader: BatchReader
     board: ProgressBoard
-    keeping: DeadLetterCollector
+    collector: DeadLetterCollector
     tables: TableWatch
     failures: list[PenstockError] = field(default_factory=list)
     unfinished: int | None = None
@@ -81,13 +56,14 @@ class BatchWriter:
         self.unfinished = unfinished_batch(self.checkpoint)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Deliver a batch to all outputs, then collect its rejected rows. If it returns, Spark commits the batch."""
         self.board.begin_batch(self.spec.name, batch_id)
         attempt: BatchAttempt | None = None
         try:
             if (changed := self.tables.find_change()) is not None:
                 raise changed
             attempt = self._begin_attempt(batch_id)
-            if any(self._reads_files()):
+            if self._reads_files:
                 self._write_files(batch, attempt)
             else:
                 self._write_batch(batch, attempt)
@@ -100,45 +76,48 @@ class BatchWriter:
             self.failures.append(failure)
             raise
 
-    def _reads_files(self) -> Iterator[bool]:
-        facts = (each.source.capabilities for each in self.keeping.inputs)
-        return (fact.has_files or (fact.loses_order and fact.has_records) for fact in facts)
+    @property
+    def _reads_files(self) -> bool:
+        facts = (each.source.capabilities for each in self.reader.inputs)
+        return any(fact.has_files or (fact.loses_order and fact.has_records) for fact in facts)
 
     def _begin_attempt(self, batch_id: int) -> BatchAttempt:
+        """Begin an attempt. Every attempt at a batch has the same name for sinks, the same input and the same time."""
         begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
         ref = BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
         read = BatchRead(ref, batch_parts(self.checkpoint, batch_id), batch_time(self.checkpoint, batch_id))
         return BatchAttempt(read, recount=batch_id == self.unfinished)
 
-    # Which rows: as the stream brings them, or read again.
+    # Which rows: those of the stream, or those of a second reading.
 
     def _write_files(self, batch: DataFrame, attempt: BatchAttempt) -> None:
         """Write a batch of files. Missing or broken files become dead letters, if `on_error` asks for that."""
-        self._leave_out_files(gone_files(self.keeping, attempt.read), attempt)
+        self._skip_files(self.reader.gone_files(attempt.read), attempt)
         try:
             self._write_batch(batch, attempt)
         except SPARK_ERRORS as error:
-            if file_at_fault(error) is None or not can_reread(self.keeping):
+            if file_at_fault(error) is None or not self.reader.can_reread_files:
                 raise
-            self._leave_out_files(unreadable_files(self.keeping, attempt.read), attempt)
+            self._skip_files(self.reader.unreadable_files(attempt.read), attempt)
             self._write_reread(attempt)
         for entry in self.spec.inputs:
             if files := attempt.unread_files.get(entry.view):
-                unread = UnreadFiles(entry, {unquote(file): why for file, why in files.items()})
-                self._count_rejected(unread, len(files), attempt.ref)
-                self.keeping.collect(unread, attempt.read)
+                unread = rejections.UnreadFiles(entry, {unquote(file): why for file, why in files.items()})
+                self._count(rejections.count_label(unread), len(files), attempt.ref)
+                self.collector.collect(unread, attempt.read)
 
-    def _leave_out_files(self, unread: FilesByView, attempt: BatchAttempt) -> None:
+    def _skip_files(self, unread: FilesByView, attempt: BatchAttempt) -> None:
         """Skip unreadable local files, or stop. Files on other machines may be unreachable only for a while."""
         for entry in self.spec.inputs:
             for file, why in unread.get(entry.view, {}).items():
-                if entry.on_error == "stop" or not is_local(file) or not can_reread(self.keeping):
-                    hint = "mend it or put it back; `on_error: dead_letter` where it is read leaves such files out"
+                if entry.on_error == "stop" or not is_local(file) or not self.reader.can_reread_files:
+                    hint = "mend it or put it back, or set `on_error: dead_letter` where it is read to skip such files"
                     raise QueryFailed("file-unreadable", f"{unquote(file)} cannot be read: {why}", hint=hint)
                 attempt.unread_files.setdefault(entry.view, {})[file] = why
         attempt.read = without_files(attempt.read, attempt.unread_files, self.spec.inputs)
 
     def _write_batch(self, batch: DataFrame, attempt: BatchAttempt) -> None:
+        """Write the rows of the stream, or of a second reading if the stream lacks the files' order or skips files."""
         if attempt.unread_files or self._needs_reorder(attempt.read):
             self._write_reread(attempt)
         else:
@@ -148,19 +127,23 @@ class BatchWriter:
         """Whether an output needs an order that Spark has lost. Some queries read the order as columns."""
         in_columns = any(entry.ordered for entry in self.spec.inputs)
         by_order = not in_columns and any(sink.capabilities.last_row_wins for sink in self.sinks.values())
-        return by_order and has_lost_order(read) and can_reread(self.keeping)
+        return by_order and has_lost_order(read) and self.reader.can_reread_files
 
     def _write_reread(self, attempt: BatchAttempt) -> None:
-        again = reread_batch(self.keeping, attempt.read, ordered=self._needs_reorder(attempt.read))
+        """Write the rows of a second reading, which must be possible."""
+        ordered = self._needs_reorder(attempt.read)
+        again = self.reader.reread_streams(attempt.read, ordered=ordered)
+        assert again is not None
+        views = self.reader.compute_views(again, ordered=ordered)
         attempt.recount = True
-        cached = [again.views[entry.view].persist() for entry in self.spec.inputs if self.spec.fan_out]
+        cached = [views[entry.view].persist() for entry in self.spec.inputs if self.spec.fan_out]
         try:
-            rows = ((output, self._prepare_rows(again.views[output.view], output)) for output in self.spec.outputs)
+            rows = ((output, self._prepare_rows(views[output.view], output)) for output in self.spec.outputs)
             self._write_outputs(rows, attempt)
         finally:
             for frame in cached:
                 frame.unpersist()
-        self._note_reread(again.rows, attempt)
+        self._note_reread(again, attempt)
 
     def _note_reread(self, rows: Mapping[str, DataFrame], attempt: BatchAttempt) -> None:
         """Count the rows of a second reading. They are read once more for that: Spark does not count them."""
@@ -199,12 +182,12 @@ class BatchWriter:
         with persist_batch(batch) as rows:
             for view, frame in split_streams(rows, [entry.view for entry in self.spec.inputs]).items():
                 frame.createOrReplaceTempView(quote_spark_identifier(view))
-            frames = self.frames.run_steps(self.spec, rows.sparkSession)
+            views = self.reader.frames.run_steps(self.spec, rows.sparkSession)
             for output in self.spec.outputs:
-                yield output, self._prepare_rows(frames[output.view], output)
+                yield output, self._prepare_rows(views[output.view], output)
 
     def _prepare_rows(self, rows: DataFrame, output: QueryOutput) -> DataFrame:
-        spread = any(each.source.capabilities.loses_order for each in self.keeping.inputs)
+        spread = any(each.source.capabilities.loses_order for each in self.reader.inputs)
         return prepare_rows(rows, output, self.sinks[output.node], spread=spread)
 
     def _deliver(self, output: QueryOutput, rows: DataFrame, attempt: BatchAttempt) -> Delivered:
@@ -218,9 +201,8 @@ class BatchWriter:
         except (*SPARK_ERRORS, QueryFailed) as error:
             if output.on_error == "stop" or self.spec.stateful or not is_row_error(error):
                 raise
-            session = self.frames.session(now_ms=attempt.read.time.began_ms)
             ordered = self._needs_reorder(attempt.read)
-            again = reread_rows(self.keeping, attempt.read, session, ordered=ordered)
+            again = self.reader.reread_streams(attempt.read, ordered=ordered)
             if again is None:
                 raise
         found = {view: drop_undecodable(sort_rows(rows) if ordered else rows) for view, rows in again.items()}
@@ -229,21 +211,16 @@ class BatchWriter:
         return done
 
     def _delivery(self, output: QueryOutput, ref: BatchRef) -> OutputDelivery:
-        about = (self.frames, self.spec, self.keeping.inputs, output, self.sinks[output.node], ref)
+        about = (self.reader.frames, self.spec, self.reader.inputs, output, self.sinks[output.node], ref)
         trial = TrialRun(*about, prepare=lambda rows: self._prepare_rows(rows, output))
-        return OutputDelivery(
-            trial,
-            output.on_error,
-            keep=lambda rejection, dead_letters: self.keeping.write_output(rejection, dead_letters, ref),
-        )
+        return OutputDelivery(trial, output.on_error, partial(self.collector.write_output, ref=ref))
 
     def _records(self, output: QueryOutput, attempt: BatchAttempt) -> DataFrame | None:
         """Read the input records of an output's rows again, if each row is made from one record."""
         gathered = self.spec.stateful or output.fold is not None or output.latest_by is not None
         if gathered or self.sinks[output.node].capabilities.compaction_key:
             return None
-        entry = next(entry for entry in self.spec.inputs if not entry.static)
-        return self.keeping.reread_input(entry.view, attempt.read)
+        return self.reader.reread_input(self.spec.streams[0].view, attempt.read)
 
     # What the stream has filtered out.
 
@@ -252,18 +229,16 @@ class BatchWriter:
 
         An attempt that died may have written the batch and collected nothing: then rows are collected in any case.
         """
-        for rejection in stream_rejections(self.spec, self.keeping.inputs):
-            if isinstance(rejection, Undecodable) and (counts := attempt.reread.get(rejection.entry.view)) is not None:
-                found = counts.faults
-            else:
-                found = count_rejected(rejection, self.spec, self.session)
-            if not isinstance(rejection, Late):  # Spark's report of the batch counts these
-                self._count_rejected(rejection, found, attempt.ref)
+        for rejection in rejections.stream_rejections(self.spec, self.reader.inputs):
+            match rejection:
+                case rejections.Undecodable(entry) if (counts := attempt.reread.get(entry.view)) is not None:
+                    found = counts.faults
+                case _:
+                    found = rejections.count_rejected(rejection, self.spec, self.session)
+            if not isinstance(rejection, rejections.Late):  # Spark's report of the batch counts these
+                self._count(rejections.count_label(rejection), found, attempt.ref)
             if found or attempt.recount:
-                self.keeping.collect(rejection, attempt.read)
-
-    def _count_rejected(self, rejection: Rejection, rows: int, ref: BatchRef) -> None:
-        self._count(count_label(rejection), rows, ref)
+                self.collector.collect(rejection, attempt.read)
 
     def _count(self, label: str, rows: int, ref: BatchRef) -> None:
         if rows:

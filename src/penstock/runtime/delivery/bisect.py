@@ -2,19 +2,20 @@
 
 Spark fails the whole batch. If the query keeps no state, the batch is read again. What its SQL computes from single
 rows is tried in one pass, the sink is asked which rows it rejects, and the remaining ones are found by bisection.
-Nothing is written here: `deliver` writes the other rows.
+Nothing is written here, because a `TrialRun` leaves no trace: `deliver` writes the other rows.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.errors import PenstockError, QueryFailed
+from penstock.runtime.delivery.trial_run import TrialRun
 from penstock.runtime.query.provenance import PLACE
 from penstock.runtime.query.row_guards import MESSAGE
 from penstock.runtime.spark.errors import failure_in_python, is_row_error
@@ -26,19 +27,6 @@ MOST_SECS: Final = 900
 """The maximum duration of the search."""
 FEW: Final = 20
 """Up to this many rows are tried individually, to get Spark's own message."""
-
-
-class RowTrial(Protocol):
-    """Ways to try rows of a batch without writing them. `numbered` rows have a number each."""
-
-    def rehearse(self, rows: DataFrame) -> None:
-        """Process rows as if they were written, without a trace, and raise what that raises."""
-
-    def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
-        """Return the numbers of rows that an expression of the SQL fails on, and the expression; None if unknown."""
-
-    def find_rejected_rows(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
-        """Return the numbers of rows that the sink rejects, with the reasons; None if it cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +55,23 @@ class Faults:
     @property
     def failing_rows(self) -> DataFrame:
         """The rows that fail, each with its message. Rows of a task (upper bits of a number) are in order."""
-        told = self.numbered.sparkSession.createDataFrame(list(self.few.items()), f"{PLACE} BIGINT, {MESSAGE} STRING")
-        told = told if self.many is None else told.unionByName(self.many)
-        rows = self.numbered.join(told, PLACE).repartition(f.shiftright(PLACE, 33))
+        few = self.numbered.sparkSession.createDataFrame(list(self.few.items()), f"{PLACE} BIGINT, {MESSAGE} STRING")
+        messages = few if self.many is None else few.unionByName(self.many)
+        rows = self.numbered.join(messages, PLACE).repartition(f.shiftright(PLACE, 33))
         return rows.sortWithinPartitions(PLACE).drop(PLACE)
 
     def with_faults(self, few: Mapping[int, str]) -> "Faults":
         return replace(self, few={**self.few, **few})
 
     def close(self) -> None:
-        for kept in filter(None, (self.numbered, self.many)):
-            kept.unpersist()
+        for cached in filter(None, (self.numbered, self.many)):
+            cached.unpersist()
 
 
-def find_faults(rows: DataFrame, way: RowTrial) -> Faults:
+def find_faults(rows: DataFrame, trial: TrialRun) -> Faults:
     """Number the rows, and find those that fail alone or that the sink rejects."""
     found = Faults(rows.withColumn(PLACE, f.monotonically_increasing_id()).persist())
-    search = _Search(way)
+    search = _Search(trial)
     try:
         found = search.find_sql_faults(found)
         if search.find_error(found.passing_rows) is None:
@@ -95,36 +83,36 @@ def find_faults(rows: DataFrame, way: RowTrial) -> Faults:
         raise
 
 
-def find_joint_faults(faults: Faults, way: RowTrial) -> dict[int, str]:
+def find_joint_faults(faults: Faults, trial: TrialRun) -> dict[int, str]:
     """Find further rows that fail only together with rows before them, as if rows had come one by one."""
-    search, refused = _Search(way), dict[int, str]()
+    search, found = _Search(trial), dict[int, str]()
     places = [row[0] for row in faults.passing_rows.select(PLACE).orderBy(PLACE).collect()]
 
-    def said_of(count: int) -> str | None:
-        return search.find_error(faults.with_faults(refused).passing_rows.where(f.col(PLACE) <= places[count - 1]))
+    def error_of_first(count: int) -> str | None:
+        return search.find_error(faults.with_faults(found).passing_rows.where(f.col(PLACE) <= places[count - 1]))
 
-    while (message := said_of(len(places))) is not None:
+    while (message := error_of_first(len(places))) is not None:
         sound, failing = 0, len(places)
         while failing - sound > 1:
             middle = (sound + failing) // 2
-            said = said_of(middle)
-            sound, failing, message = (middle, failing, message) if said is None else (sound, middle, said)
-        refused[places[failing - 1]] = message
-        search.check_limits(len(refused), message)
-    return refused
+            error = error_of_first(middle)
+            sound, failing, message = (middle, failing, message) if error is None else (sound, middle, error)
+        found[places[failing - 1]] = message
+        search.check_limits(len(found), message)
+    return found
 
 
 class _Search:
     """Searches for failing rows, within limits of number and time."""
 
-    def __init__(self, way: RowTrial) -> None:
-        self._way = way
+    def __init__(self, trial: TrialRun) -> None:
+        self._trial = trial
         self._until = time.monotonic() + MOST_SECS
 
     def find_sql_faults(self, faults: Faults) -> Faults:
         """Add the rows that an expression of the SQL fails on. A few are tried, to verify it."""
         try:
-            found = self._way.find_failing_rows(faults.numbered)
+            found = self._trial.find_failing_rows(faults.numbered)
         except AnalysisException:
             return faults
         if found is None:
@@ -136,8 +124,8 @@ class _Search:
                 wrong = [row[MESSAGE] for row in samples if self._find_row_error(faults, row[PLACE]) is None]
                 many = found.where(~f.col(MESSAGE).isin(wrong)).persist()
                 return replace(faults, many=many if many.count() else None)
-            said = {row[PLACE]: self._find_row_error(faults, row[PLACE]) for row in found.collect()}
-            return faults.with_faults({place: text for place, text in said.items() if text is not None})
+            messages = {row[PLACE]: self._find_row_error(faults, row[PLACE]) for row in found.collect()}
+            return faults.with_faults({place: text for place, text in messages.items() if text is not None})
         except SPARK_ERRORS as error:
             if not is_row_error(error):
                 raise
@@ -151,9 +139,9 @@ class _Search:
     def find_sink_faults(self, faults: Faults) -> Faults:
         """Add the rows that the sink rejects, unless the SQL still fails on some."""
         try:
-            refused = self._way.find_rejected_rows(faults.passing_rows)
+            rejected = self._trial.find_rejected_rows(faults.passing_rows)
             found: dict[int, str] = {}
-            for place, message in refused or ():
+            for place, message in rejected or ():
                 found[place] = message
                 self.check_limits(len(found), message)
         except (*SPARK_ERRORS, PenstockError) as error:
@@ -182,7 +170,7 @@ class _Search:
     def find_error(self, numbered: DataFrame) -> str | None:
         """Return the message of the error that rows fail with; None if they do not fail."""
         try:
-            self._way.rehearse(numbered.drop(PLACE))
+            self._trial.rehearse(numbered.drop(PLACE))
         except (*SPARK_ERRORS, QueryFailed) as error:
             if not is_row_error(error):
                 raise

@@ -29,7 +29,6 @@ class CommittedBatch:
 
     @classmethod
     def from_json(cls, text: str) -> "CommittedBatch":
-        """Parse Spark's report."""
         progress = json.loads(text)
         operators = progress.get("stateOperators", [])
         sources = progress.get("sources", [])
@@ -50,18 +49,18 @@ class CommittedBatch:
     @property
     def late(self) -> int:
         """The number of late rows: those that Spark's operators dropped, and those that our operators dropped."""
-        return self.dropped + sum(row["late"] or 0 for row in self._turns.values())
+        return self.dropped + sum(row["late"] or 0 for row in self._operator_counts.values())
 
     @property
     def cells(self) -> dict[str, dict[str, dict[str, int]]]:
         """The rows in every cell of our operators that the batch touched, by view, cell and table."""
-        told = {view: json.loads(row["kept"]) for view, row in self._turns.items()}
         return {
-            view: {cell: rows for entry in entries for cell, rows in entry.items()} for view, entries in told.items()
+            view: {cell: rows for entry in json.loads(row["kept"]) for cell, rows in entry.items()}
+            for view, row in self._operator_counts.items()
         }
 
     @property
-    def _turns(self) -> dict[str, Mapping[str, Any]]:
+    def _operator_counts(self) -> dict[str, Mapping[str, Any]]:
         """The counts of our operators, by view."""
-        told = ((metric_view(name), row) for name, row in self.observed.items())
-        return {view: row for view, row in told if view is not None}
+        counts = ((metric_view(name), row) for name, row in self.observed.items())
+        return {view: row for view, row in counts if view is not None}

@@ -9,25 +9,18 @@ from pyspark.sql import DataFrame
 
 from penstock.config import OnError
 from penstock.errors import QueryFailed
-from penstock.manifest.model import Input
 from penstock.row_columns import ORDER
 from penstock.runtime.dead_letters import rows as dead_letter_rows
 from penstock.runtime.delivery.bisect import Faults, find_faults, find_joint_faults
 from penstock.runtime.delivery.fan_out import split_streams
-from penstock.runtime.delivery.rejections import (
-    Faulty,
-    OutputRejection,
-    Refused,
-    RuleBroken,
-    count_label,
-)
+from penstock.runtime.delivery.rejections import Faulty, OutputRejection, Refused, RuleBroken, count_label
 from penstock.runtime.delivery.trial_run import TrialRun
 from penstock.runtime.query import row_rules
 from penstock.runtime.query.provenance import PLACE
 from penstock.runtime.query.row_guards import MESSAGE
 from penstock.runtime.spark.errors import is_row_error
 
-KeepDeadLetters: TypeAlias = Callable[[OutputRejection, DataFrame], None]
+StoreDeadLetters: TypeAlias = Callable[[OutputRejection, DataFrame], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,7 @@ class OutputDelivery:
 
     trial: TrialRun
     on_error: OnError
-    keep: KeepDeadLetters
+    store: StoreDeadLetters
     compute_first: bool = False
 
     def deliver(self, rows: DataFrame, records: Callable[[], DataFrame | None]) -> Delivered:
@@ -72,7 +65,7 @@ class OutputDelivery:
                 self.trial.sink.trial(row_rules.passing_rows(rows), self.trial.ref)
             done = self._write(row_rules.passing_rows(rows))
             if broken and self.on_error == "dead_letter":
-                self._keep_rule_breaks(rows, records, broken)
+                self._store_rule_breaks(rows, records, broken)
             return Delivered(done.written, done.rejected + Counter({count_label(RuleBroken(output)): broken}))
         finally:
             rows.unpersist()
@@ -81,14 +74,14 @@ class OutputDelivery:
         """Write rows of the inputs without those that fail, alone or together with rows before them."""
         faults = find_faults(rows, self.trial)
         try:
-            self._keep_faults(faults, joint=False)
+            self._store_faults(faults, joint=False)
             try:
                 done = self._deliver_passing(faults)
             except QueryFailed as error:
                 if not is_row_error(error):
                     raise
                 joint = find_joint_faults(faults, self.trial)
-                self._keep_faults(Faults(faults.numbered, few=joint), joint=True)
+                self._store_faults(Faults(faults.numbered, few=joint), joint=True)
                 faults = faults.with_faults(joint)
                 done = self._deliver_passing(faults)
             label = count_label(Faulty(self.trial.output))
@@ -101,43 +94,40 @@ class OutputDelivery:
         return self.deliver(self.trial.compute_output(rows), lambda: rows)
 
     def _write(self, rows: DataFrame) -> Delivered:
+        """Hand rows to the sink, which writes them under its ledger, and store dead letters of those it rejects."""
         refused = Refused(self.trial.output)
 
-        def keep(dead_letters: DataFrame) -> None:
-            self.keep(refused, dead_letter_rows.rejected_rows(dead_letters, refused.output.node))
+        def store_rejected(rejected: DataFrame) -> None:
+            self.store(refused, dead_letter_rows.rejected_rows(rejected, refused.output.node))
 
-        result = self.trial.sink.write(rows, self.trial.ref, keep)
+        result = self.trial.sink.write(rows, self.trial.ref, store_rejected)
         return Delivered(result.rows, Counter({count_label(refused): result.refused}))
 
-    def _keep_rule_breaks(self, rows: DataFrame, records: Callable[[], DataFrame | None], broken: int) -> None:
+    def _store_rule_breaks(self, rows: DataFrame, records: Callable[[], DataFrame | None], broken: int) -> None:
         """Store dead letters about records if each row is made from one, else about the rows themselves.
 
         A record must break the rule also when its row is computed again, so both counts must be equal.
         """
         trial, output = self.trial, self.trial.output
-        entry = _stream_inputs(trial)[0]
+        entry = trial.query.streams[0]
         read = records()
         made = None if read is None else trial.frames.rows_with_records(trial.query, output.view, entry, read)
         if made is not None:
             found = row_rules.breaking_rows(row_rules.mark_broken_rules(made, output.rules)).persist()
             try:
                 if found.count() == broken:
-                    self.keep(RuleBroken(output), dead_letter_rows.rule_breaking_records(found, entry, output.node))
+                    self.store(RuleBroken(output), dead_letter_rows.rule_breaking_records(found, entry, output.node))
                     return
             finally:
                 found.unpersist()
         dead_letters = dead_letter_rows.rule_breaking_rows(row_rules.breaking_rows(rows), output.node)
-        self.keep(RuleBroken(output), dead_letters)
+        self.store(RuleBroken(output), dead_letters)
 
-    def _keep_faults(self, faults: Faults, *, joint: bool) -> None:
+    def _store_faults(self, faults: Faults, *, joint: bool) -> None:
         if self.on_error != "dead_letter" or not faults:
             return
-        output, inputs = self.trial.output, _stream_inputs(self.trial)
+        output, inputs = self.trial.output, self.trial.query.streams
         failing = split_streams(faults.failing_rows, [entry.view for entry in inputs], MESSAGE)
         for entry in inputs:
             dead_letters = dead_letter_rows.failing_rows(failing[entry.view].drop(*ORDER), entry, output.node)
-            self.keep(Faulty(output, None if len(inputs) == 1 else entry.view, joint), dead_letters)
-
-
-def _stream_inputs(trial: TrialRun) -> list[Input]:
-    return [entry for entry in trial.query.inputs if not entry.static]
+            self.store(Faulty(output, None if len(inputs) == 1 else entry.view, joint), dead_letters)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -25,16 +26,18 @@ def persist_batch(batch: DataFrame) -> Iterator[DataFrame]:
         finally:
             batch.unpersist()
         return
-    kept = batch.localCheckpoint(eager=False)
+    stored = batch.localCheckpoint(eager=False)
     try:
-        yield kept
+        yield stored
     finally:
-        release_checkpoint(kept)
+        release_checkpoint(stored)
 
 
 def fan_out_stream(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:
     """Return one stream with the rows of all inputs that some step uses."""
-    return union_streams({view: _prefilter_rows(query, view, stream) for view, stream in streams.items()})
+    conditions = query.pushdown.conditions
+    filtered = {v: filter_rows(rows, conditions[v]) if v in conditions else rows for v, rows in streams.items()}
+    return union_streams(filtered)
 
 
 def union_streams(streams: Mapping[str, DataFrame]) -> DataFrame:
@@ -48,21 +51,14 @@ def union_streams(streams: Mapping[str, DataFrame]) -> DataFrame:
             for other, frame in enumerate(streams.values())
         ]
         frames.append(stream.select(f.lit(place).alias("which"), *cells))
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.union(frame)
-    return whole
+    return reduce(DataFrame.union, frames)
 
 
-def _prefilter_rows(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
-    condition = query.pushdown.conditions.get(view)
-    return rows if condition is None else filter_rows(rows, condition)
-
-
-def split_streams(batch: DataFrame, views: Sequence[str], *beside: str) -> dict[str, DataFrame]:
-    """Undo `union_streams`; `beside` are columns that were added to the union since."""
+def split_streams(batch: DataFrame, views: Sequence[str], *added: str) -> dict[str, DataFrame]:
+    """Undo `union_streams`; `added` are columns that were added to the union since."""
     if len(views) == 1:
         return {views[0]: batch}
+    parts = [batch.where(f.col("which") == place) for place in range(len(views))]
     return {
-        view: batch.where(f.col("which") == place).select(f"in_{place}.*", *beside) for place, view in enumerate(views)
+        view: part.select(f"in_{place}.*", *added) for place, (view, part) in enumerate(zip(views, parts, strict=True))
     }

@@ -9,20 +9,16 @@ import queue
 import threading
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from penstock.batch import BatchRef, PartRead
 from penstock.errors import PenstockError, QueryFailed
-from penstock.manifest.model import Input
-from penstock.runtime.checkpoint.layout import (
-    BatchTime,
-    checkpoint_id,
-    last_batch_time,
-    last_number,
-    last_offsets,
-    start_offset,
-)
+from penstock.manifest.model import Input, QuerySpec
+from penstock.plan.deployed.place import last_number
+from penstock.runtime.checkpoint import layout
+from penstock.runtime.checkpoint.layout import BatchTime, last_offsets, start_offset
 from penstock.runtime.checkpoint.offset_commit import Positions, flatten_positions
 from penstock.runtime.delivery.attempt import BatchRead
 from penstock.runtime.delivery.collector import DeadLetterCollector
@@ -35,44 +31,38 @@ Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 _MARK: Final = "looked-through.json"
 
 
+@dataclass(slots=True)
 class PostCommitScan:
     """Scans the committed batches of one query, in a thread of its own. Its errors are put into `failures`."""
 
-    def __init__(
-        self,
-        keeping: DeadLetterCollector,
-        earliest_offsets: Callable[[Iterable[str]], Positions],
-        checkpoint: Path,
-        failures: list[PenstockError],
-    ) -> None:
-        self._keeping = keeping
-        self._earliest_offsets = earliest_offsets
-        self._checkpoint = checkpoint
-        self._failures = failures
-        self._committed: queue.SimpleQueue[CommittedBatch | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+    spec: QuerySpec
+    collector: DeadLetterCollector
+    earliest_offsets: Callable[[Iterable[str]], Positions]
+    checkpoint: Path
+    failures: list[PenstockError]
+    _committed: queue.SimpleQueue[CommittedBatch | None] = field(default_factory=queue.SimpleQueue)
+    _thread: threading.Thread | None = None
 
     def begin(self) -> None:
         """Scan what was committed after the last scan, and start to accept committed batches."""
         self.catch_up()
-        self._write_mark(_reached_offsets(self._checkpoint, min))
-        self._thread = threading.Thread(target=self._work, name=f"after {self._keeping.spec.name}", daemon=True)
+        layout.write_note(self.checkpoint, _MARK, _reached_offsets(self.checkpoint, min))
+        self._thread = threading.Thread(target=self._work, name=f"after {self.spec.name}", daemon=True)
         self._thread.start()
 
     def catch_up(self) -> None:
         """Scan what was committed after the last scan, while the query does not run."""
-        mark = self._checkpoint / _MARK
-        done = last_number(self._checkpoint / "commits")
-        if mark.is_file() and done is not None:
-            seen: Offsets = json.loads(mark.read_text(encoding="utf-8"))
-            reached = _reached_offsets(self._checkpoint, max)
+        done = last_number(self.checkpoint / "commits")
+        seen: Offsets | None = None if done is None else layout.read_note(self.checkpoint, _MARK)
+        if done is not None and seen is not None:
+            reached = _reached_offsets(self.checkpoint, max)
             if _is_behind(seen, reached):
                 self._scan_backlog(seen, reached, done)
-        mark.unlink(missing_ok=True)
+        (self.checkpoint / _MARK).unlink(missing_ok=True)
 
     def _scan_backlog(self, seen: Offsets, reached: Offsets, done: int) -> None:
         """Scan what was read since and still exists. Dead letters record the ranges of records that do not."""
-        began, begins = self._start_offsets(seen), self._earliest_offsets(reached)
+        began, begins = self._start_offsets(seen), self.earliest_offsets(reached)
         before: dict[str, dict[str, int]] = {}
         after: dict[str, dict[str, int]] = {}
         gone: dict[str, list[tuple[int, int, int]]] = {}
@@ -84,22 +74,18 @@ class PostCommitScan:
             if first < end:
                 before.setdefault(topic, {})[number] = first
                 after.setdefault(topic, {})[number] = end
-        time = last_batch_time(self._checkpoint)
-        for entry in self._keeping.spec.inputs:
-            ranges = None if entry.static else gone.get(str(entry.source.get("topic")))
-            if ranges:
-                batch = BatchRead(self._ref(reached, done), {}, time)
-                self._keeping.collect(GoneRecords(entry, ranges), batch)
+        time = layout.last_batch_time(self.checkpoint)
+        for entry in self.spec.streams:
+            if ranges := gone.get(str(entry.source.get("topic"))):
+                self.collector.collect(GoneRecords(entry, ranges), BatchRead(self._ref(reached, done), {}, time))
         self._scan_range(before, after, None, done, time)
 
     def _start_offsets(self, seen: Offsets) -> Offsets:
         """Return the offsets to scan from. A topic that was never scanned is scanned from where its reader began."""
-        entries = [entry for entry in self._keeping.spec.inputs if not entry.static]
-        told = (json.loads(start_offset(self._checkpoint, entry.name) or "{}") for entry in entries)
-        return {**_merge_offsets((offsets for offsets in told if flatten_positions(offsets)), min), **seen}
+        starts = (json.loads(start_offset(self.checkpoint, entry.name) or "{}") for entry in self.spec.streams)
+        return {**_merge_offsets((offsets for offsets in starts if flatten_positions(offsets)), min), **seen}
 
     def enqueue_batch(self, batch: CommittedBatch) -> None:
-        """Queue a batch that Spark has committed."""
         self._committed.put(batch)
 
     def close(self, until: float | None = None) -> None:
@@ -112,58 +98,53 @@ class PostCommitScan:
         self._committed.put(None)
         self._thread.join(None if until is None else max(0.0, until - clock.monotonic()))
         if self._thread.is_alive():
-            text = "what it left out was not kept in time"
-            self._failures.append(QueryFailed("not-drained", text, retriable=True))
+            text = "the dead letters of its last batches were not stored in time"
+            self.failures.append(QueryFailed("not-drained", text, retriable=True))
 
     def _work(self) -> None:
         while (batch := self._committed.get()) is not None:
             try:
                 self._scan_batch(batch)
             except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-                self._failures.append(failure_in_python(error))
+                self.failures.append(failure_in_python(error))
                 return
 
     def _scan_batch(self, batch: CommittedBatch) -> None:
         found = {name: int(next(iter(counted.values())) or 0) for name, counted in batch.observed.items()}
         before, after = _merge_offsets(batch.starts, min), _merge_offsets(batch.ends, max)
         self._scan_range(before, after, found, batch.batch_id, BatchTime(batch.began_ms, 0))
-        self._write_mark(_merge_offsets(batch.ends, min))
+        layout.write_note(self.checkpoint, _MARK, _merge_offsets(batch.ends, min))
 
     def _scan_range(
         self, before: Offsets, after: Offsets, found: Mapping[str, int] | None, batch_id: int, time: BatchTime
     ) -> None:
         """Collect the rows that were rejected between two positions. `found` are Spark's counts by metric, if any."""
-        spec, board = self._keeping.spec, self._keeping.board
-        read = [entry for entry in spec.inputs if not entry.static and entry.source.get("topic") in after]
+        read = [entry for entry in self.spec.streams if entry.source.get("topic") in after]
         parts = {entry.name: self._part(entry, before, after) for entry in read}
         batch = BatchRead(self._ref(after, batch_id), parts, time)
-        for rejection in stream_rejections(spec, self._keeping.inputs):
+        for rejection in stream_rejections(self.spec, self.collector.reader.inputs):
             count = None if found is None else observed_count(rejection, found)
-            board.count_rejected(spec.name, count or 0)
+            self.collector.board.count_rejected(self.spec.name, count or 0)
             if count != 0:
-                self._keeping.collect(rejection, batch)
+                self.collector.collect(rejection, batch)
 
     def _ref(self, after: Offsets, batch_id: int) -> BatchRef:
-        spec, offsets = self._keeping.spec, (json.dumps(after, sort_keys=True),)
-        return BatchRef(spec.name, spec.outputs[0].node, checkpoint_id(self._checkpoint), batch_id, offsets)
+        offsets, checkpoint_id = (json.dumps(after, sort_keys=True),), layout.checkpoint_id(self.checkpoint)
+        return BatchRef(self.spec.name, self.spec.outputs[0].node, checkpoint_id, batch_id, offsets)
 
     def _part(self, entry: Input, before: Offsets, after: Offsets) -> PartRead:
         topic = str(entry.source["topic"])
-        begun = json.dumps({topic: before[topic]}) if topic in before else start_offset(self._checkpoint, entry.name)
+        begun = json.dumps({topic: before[topic]}) if topic in before else start_offset(self.checkpoint, entry.name)
         return PartRead(before=begun, after=json.dumps({topic: after[topic]}))
 
-    def _write_mark(self, reached: Offsets) -> None:
-        self._checkpoint.mkdir(parents=True, exist_ok=True)
-        new = self._checkpoint / f".{_MARK}"
-        new.write_text(json.dumps(reached), encoding="utf-8")
-        new.replace(self._checkpoint / _MARK)
 
-
-def _merge_offsets(told: Iterable[Offsets | None], of_several: Callable[[int, int], int]) -> dict[str, dict[str, int]]:
+def _merge_offsets(
+    offsets: Iterable[Offsets | None], of_several: Callable[[int, int], int]
+) -> dict[str, dict[str, int]]:
     """Merge the positions of all readers. Those of one topic are seldom at the same offset; before its first batch, a
     reader has none."""
     found: dict[str, dict[str, int]] = {}
-    for topic, number, at in (each for positions in told if positions for each in _flatten_offsets(positions)):
+    for topic, number, at in (each for positions in offsets if positions for each in _flatten_offsets(positions)):
         places = found.setdefault(topic, {})
         places[number] = of_several(at, places.get(number, at))
     return found
@@ -171,8 +152,8 @@ def _merge_offsets(told: Iterable[Offsets | None], of_several: Callable[[int, in
 
 def _reached_offsets(checkpoint: Path, of_several: Callable[[int, int], int]) -> dict[str, dict[str, int]]:
     """Return the positions of the readers of topics. Readers of another source, in an earlier phase, have none."""
-    told = (json.loads(offset) for offset in last_offsets(checkpoint))
-    return _merge_offsets((offsets for offsets in told if flatten_positions(offsets)), of_several)
+    last = (json.loads(offset) for offset in last_offsets(checkpoint))
+    return _merge_offsets((offsets for offsets in last if flatten_positions(offsets)), of_several)
 
 
 def _is_behind(seen: Offsets, reached: Offsets) -> bool:

@@ -1,13 +1,13 @@
-"""The progress of every query, counted as its batches end."""
+"""The progress of every query: what its attempts at a batch have counted is shown once the batch is committed."""
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from penstock.errors import Fault
-from penstock.runtime.delivery.batch_counts import BatchCounts
 
 State: TypeAlias = Literal["waiting", "running", "retrying", "stopping", "finished", "stopped", "failed", "not started"]
 
@@ -68,27 +68,46 @@ class QueryProgress:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "query": self.query,
-            "state": self.state,
-            "batches": self.batches,
-            "rows_in": self.rows_in,
-            "rows_out": self.rows_out,
-            "rejected": self.rejected,
-            "late": self.late,
+            **{field.name: getattr(self, field.name) for field in fields(self) if field.name != "rows_under_way"},
             "seconds": round(self.seconds, 3),
             "rows_per_second": round(self.rows_per_second, 1),
-            "batch_ms": self.batch_ms,
-            "last_batch_at": self.last_batch_at,
             "error": self.error and self.error.to_json(),
             "retry": self.retry and self.retry.to_json(),
             "waiting_for": list(self.waiting_for),
-            "broker_unreachable_since": self.broker_unreachable_since,
             "kept_in": list(self.kept_in),
-            "late_kept": self.late_kept,
-            "phase": self.phase,
             "part": None if self.part is None else round(self.part, 4),
             "left_secs": None if self.left_secs is None else round(self.left_secs, 1),
         }
+
+
+CountKey: TypeAlias = tuple[Literal["written", "rejected"], str]
+"""What was counted, and where: at an output, or at an input."""
+
+
+class BatchCounts:
+    """The counts of a query's uncommitted batches, by batch number.
+
+    A batch that fails is retried, and counts its rows again. The attempt with the highest count is taken: an output
+    that has the batch already is not written again.
+    """
+
+    def __init__(self) -> None:
+        self._attempt: dict[int, Counter[CountKey]] = {}
+        self._best: dict[int, Counter[CountKey]] = {}
+
+    def begin(self, batch_id: int) -> None:
+        self._best[batch_id] = self._best.get(batch_id, Counter()) | self._attempt.pop(batch_id, Counter())
+
+    def add(self, batch_id: int, key: CountKey, rows: int) -> None:
+        self._attempt.setdefault(batch_id, Counter())[key] += rows
+
+    def commit(self, batch_id: int) -> Counter[CountKey]:
+        """Remove the counts of a committed batch, and of earlier ones whose commit was not reported."""
+        done = [number for number in {*self._attempt, *self._best} if number <= batch_id]
+        total: Counter[CountKey] = Counter()
+        for number in done:
+            total += self._best.pop(number, Counter()) | self._attempt.pop(number, Counter())
+        return total
 
 
 class ProgressBoard:
@@ -108,9 +127,8 @@ class ProgressBoard:
 
     def snapshot(self) -> list[QueryProgress]:
         with self._changed:
-            return [
-                replace(row, waiting_for=self._waiting_for(row)) for row in map(self._with_elapsed, self._rows.values())
-            ]
+            rows = map(self._with_elapsed, self._rows.values())
+            return [replace(row, waiting_for=self._waiting_for(row)) for row in rows]
 
     def _with_elapsed(self, row: QueryProgress) -> QueryProgress:
         if row.state not in ("running", "stopping"):
@@ -198,7 +216,6 @@ class ProgressBoard:
             self._changed.notify_all()
 
     def note_completion(self, query: str, part: float, rows_under_way: int, left_secs: float | None) -> None:
-        """Note the completion of a query that ends by itself."""
         with self._changed:
             row = self._rows[query]
             self._rows[query] = replace(row, part=part, rows_under_way=rows_under_way, left_secs=left_secs)
@@ -258,7 +275,6 @@ class ProgressBoard:
             }
 
     def end_query(self, query: str, state: State, *, error: Fault | None = None) -> None:
-        """Note the end of a query."""
         with self._changed:
             now = time.monotonic()
             seconds = now - self._started.get(query, now)

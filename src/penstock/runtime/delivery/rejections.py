@@ -24,9 +24,9 @@ from pyspark.sql import SparkSession
 
 from penstock.manifest.model import Check, Input, KeyedStep, LateRowSpec, QueryOutput, QuerySpec
 from penstock.runtime.query.decode_errors import count_undecodable, undecodable_metric
-from penstock.runtime.query.event_time import can_drop_untimed, count_untimed
+from penstock.runtime.query.event_time import can_drop_untimed, input_metric
 from penstock.runtime.query.inputs import QueryInput
-from penstock.runtime.query.row_guards import count_failing, failed_metric
+from penstock.runtime.query.row_guards import failed_metric
 from penstock.runtime.query.stateful import turn_metric
 from penstock.spark_internals.plan_metrics import count_untimed_rows, observed_value
 
@@ -130,9 +130,9 @@ def count_rejected(rejection: StreamRejection, query: QuerySpec, session: SparkS
         case Untimed(entries) if can_drop_untimed(query):
             return count_untimed_rows(session, query.name)
         case Untimed(entries):
-            return sum(count_untimed(session, query.name, entry) for entry in entries)
+            return sum(observed_value(session, query.name, input_metric(entry)) for entry in entries)
         case Failing(check):
-            return count_failing(session, query.name, check)
+            return observed_value(session, query.name, failed_metric(check))
         case Late(step):
             return observed_value(session, query.name, turn_metric(step.view))
     assert_never(rejection)

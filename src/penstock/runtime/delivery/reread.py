@@ -4,7 +4,7 @@ Spark reads the files of a batch in any order, and fails the batch if one is bro
 from a second reading instead.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -14,10 +14,10 @@ from pyspark.sql import functions as f
 from penstock.batch import PartRead
 from penstock.clients.files.formats import FORMATS, is_gone
 from penstock.errors import QueryFailed
-from penstock.manifest.model import Input
+from penstock.manifest.model import Input, QuerySpec
 from penstock.row_columns import ORDER
 from penstock.runtime.delivery.attempt import BatchRead
-from penstock.runtime.delivery.collector import DeadLetterCollector
+from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.inputs import QueryInput
 from penstock.runtime.spark.errors import FileAtFault, file_at_fault
 from penstock.spark_internals.errors import SPARK_ERRORS
@@ -30,17 +30,78 @@ FilesByView: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class RereadBatch:
-    """The views of a query made from a second reading, and the rows of its inputs, by their views."""
+class BatchReader:
+    """Reads the batches of a query again, outside its stream, and each at its own time."""
 
-    views: Mapping[str, DataFrame]
-    rows: Mapping[str, DataFrame]
+    query: QuerySpec
+    inputs: Sequence[QueryInput]
+    frames: Frames
 
+    @property
+    def streams(self) -> list[QueryInput]:
+        """The inputs without lookup tables."""
+        return [each for each in self.inputs if not each.entry.static]
 
-def can_reread(keeping: DeadLetterCollector) -> bool:
-    """Whether every stream of the query reads files, and no state is kept."""
-    streams = [each.source for each in keeping.inputs if not each.entry.static]
-    return not keeping.spec.stateful and all(source.capabilities.loses_order for source in streams)
+    @property
+    def can_reread_files(self) -> bool:
+        """Whether every stream of the query reads files, and no state is kept."""
+        return not self.query.stateful and all(each.source.capabilities.loses_order for each in self.streams)
+
+    def session(self, batch: BatchRead) -> SparkSession:
+        return self.frames.session(now_ms=batch.time.began_ms)
+
+    def reread_input(self, view: str, batch: BatchRead) -> DataFrame | None:
+        """Read an input's part of a batch again; None if that cannot be done."""
+        found = next(each for each in self.inputs if each.entry.view == view)
+        return found.reread(self.session(batch), batch.parts)
+
+    def reread_streams(self, batch: BatchRead, *, ordered: bool) -> Mapping[str, DataFrame] | None:
+        """Read all streams again, in one session, by view; None if one of them cannot be read twice."""
+        session = self.session(batch)
+        found: dict[str, DataFrame] = {}
+        for each in self.streams:
+            rows = _reread_input(each, batch.parts, session, ordered=ordered or each.entry.ordered)
+            if rows is None:
+                return None
+            found[each.entry.view] = rows
+        return found
+
+    def compute_views(self, rows: Mapping[str, DataFrame], *, ordered: bool) -> Mapping[str, DataFrame]:
+        """Compute the views of the query from reread rows of its streams."""
+        session = next(iter(rows.values())).sparkSession
+        views = {view: sort_rows(found) if ordered else found for view, found in rows.items()}
+        return self.frames.compute_views(self.query, self.inputs, views, session)
+
+    def gone_files(self, batch: BatchRead) -> FilesByView:
+        """Return the files of a batch that no longer exist. Spark would read the others without an error."""
+        gone = {
+            each.entry.view: [file for file in batch.parts.get(each.entry.name, PartRead()).files if is_gone(file)]
+            for each in self.inputs
+            if each.source.capabilities.has_files
+        }
+        return {view: dict.fromkeys(files, "it is not there any more") for view, files in gone.items() if files}
+
+    def unreadable_files(self, batch: BatchRead) -> FilesByView:
+        """Return the unreadable files of a batch, found by bisection."""
+        session = self.session(batch)
+        found: dict[str, dict[str, str]] = {}
+        for each in self.streams:
+            view = each.entry.view
+            waiting = [(name, part.files) for name, part in _parts(each.entry, batch.parts) if part.files]
+            while waiting:
+                name, files = waiting.pop()
+                fault = _find_fault(each, {name: PartRead(files=files)}, session)
+                if fault is None:
+                    continue
+                if len(files) == 1:
+                    found.setdefault(view, {})[files[0]] = fault.why
+                    if len(found[view]) > MOST:
+                        text = f"more than {MOST} files of a batch cannot be read; {fault.address}: {fault.why}"
+                        raise QueryFailed("file-unreadable", text)
+                    continue
+                middle = len(files) // 2
+                waiting += [(name, files[middle:]), (name, files[:middle])]
+        return found
 
 
 def has_lost_order(batch: BatchRead) -> bool:
@@ -59,62 +120,9 @@ def without_files(batch: BatchRead, unread: FilesByView, inputs: Iterable[Input]
     return replace(batch, parts={**batch.parts, **less})
 
 
-def reread_batch(keeping: DeadLetterCollector, batch: BatchRead, *, ordered: bool) -> RereadBatch:
-    """Return the views of the query from a second reading of its files."""
-    session = keeping.frames.session(now_ms=batch.time.began_ms)
-    rows = reread_rows(keeping, batch, session, ordered=ordered)
-    assert rows is not None
-    views = {view: sort_rows(found) if ordered else found for view, found in rows.items()}
-    return RereadBatch(keeping.frames.compute_views(keeping.spec, keeping.inputs, views, session), rows)
-
-
-def reread_rows(
-    keeping: DeadLetterCollector, batch: BatchRead, session: SparkSession, *, ordered: bool
-) -> Mapping[str, DataFrame] | None:
-    """Read the streams of a query again, by view; None if one of them cannot be read twice."""
-    found: dict[str, DataFrame] = {}
-    for each in keeping.inputs:
-        if each.entry.static:
-            continue
-        rows = _reread_input(each, batch.parts, session, ordered=ordered or each.entry.ordered)
-        if rows is None:
-            return None
-        found[each.entry.view] = rows
-    return found
-
-
-def gone_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByView:
-    """Return the files of a batch that no longer exist. Spark would read the others without an error."""
-    gone = {
-        each.entry.view: [file for file in batch.parts.get(each.entry.name, PartRead()).files if is_gone(file)]
-        for each in keeping.inputs
-        if each.source.capabilities.has_files
-    }
-    return {view: dict.fromkeys(files, "it is not there any more") for view, files in gone.items() if files}
-
-
-def unreadable_files(keeping: DeadLetterCollector, batch: BatchRead) -> FilesByView:
-    """Return the unreadable files of a batch, found by bisection."""
-    session = keeping.frames.session(now_ms=batch.time.began_ms)
-    found: dict[str, dict[str, str]] = {}
-    for each in keeping.inputs:
-        entry = each.entry
-        parts = () if entry.static else _parts(entry, batch.parts)
-        waiting = [(name, part.files) for name, part in parts if part.files]
-        while waiting:
-            name, files = waiting.pop()
-            fault = _find_fault(each, {name: PartRead(files=files)}, session)
-            if fault is None:
-                continue
-            if len(files) == 1:
-                found.setdefault(entry.view, {})[files[0]] = fault.why
-                if len(found[entry.view]) > MOST:
-                    text = f"more than {MOST} files of a batch cannot be read; {fault.address}: {fault.why}"
-                    raise QueryFailed("file-unreadable", text)
-                continue
-            middle = len(files) // 2
-            waiting += [(name, files[middle:]), (name, files[:middle])]
-    return found
+def sort_rows(rows: DataFrame) -> DataFrame:
+    """Sort rows by their order columns, and drop those."""
+    return rows.orderBy(*ORDER).drop(*ORDER)
 
 
 def _parts(entry: Input, parts: Mapping[str, PartRead]) -> list[tuple[str, PartRead]]:
@@ -146,8 +154,3 @@ def _reread_input(
         return None
     nothing = each.open_table(session).limit(0)
     return nothing.withColumns({name: f.lit(0) for name in ORDER}) if ordered else nothing
-
-
-def sort_rows(rows: DataFrame) -> DataFrame:
-    """Sort rows by their order columns, and drop those."""
-    return rows.orderBy(*ORDER).drop(*ORDER)

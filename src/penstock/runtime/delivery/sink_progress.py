@@ -4,12 +4,12 @@ A batch that fails at one of several outputs is retried as a whole. Outputs in t
 sink recognises a batch. The note is written after the sink: after a crash in between, that sink gets the batch again.
 """
 
-import json
 from collections.abc import Set
 from pathlib import Path
 from typing import Final
 
 from penstock.batch import BatchRef
+from penstock.runtime.checkpoint.layout import read_note, write_note
 
 NOTE: Final = "written.json"
 
@@ -17,16 +17,13 @@ NOTE: Final = "written.json"
 def written_outputs(checkpoint: Path, ref: BatchRef) -> frozenset[str]:
     """Return the outputs that have a batch. A note of other input under the same number is ignored."""
     try:
-        note = json.loads((checkpoint / NOTE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return frozenset()
-    same = (note["batch_id"], note["offsets"]) == (ref.batch_id, list(ref.offsets))
+        note = read_note(checkpoint, NOTE)
+    except ValueError:
+        note = None
+    same = note is not None and (note["batch_id"], note["offsets"]) == (ref.batch_id, list(ref.offsets))
     return frozenset(note["outputs"] if same else ())
 
 
 def record_outputs(checkpoint: Path, ref: BatchRef, outputs: Set[str]) -> None:
-    """Note that these outputs have a batch."""
-    said = {"batch_id": ref.batch_id, "offsets": ref.offsets, "outputs": sorted(outputs)}
-    new = checkpoint / f".{NOTE}"
-    new.write_text(json.dumps(said), encoding="utf-8")
-    new.replace(checkpoint / NOTE)
+    note = {"batch_id": ref.batch_id, "offsets": ref.offsets, "outputs": sorted(outputs)}
+    write_note(checkpoint, NOTE, note)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
@@ -42,31 +43,30 @@ class TrialRun:
         return self._run_query(rows, self.query)
 
     def rehearse(self, rows: DataFrame) -> None:
+        """Process rows as if they were written, without a trace, and raise what that raises."""
         self.sink.trial(self.compute_output(rows), self.ref)
 
     def find_failing_rows(self, numbered: DataFrame) -> DataFrame | None:
-        """Return the numbers of failing rows, with a message; None for queries with guards, or with keyed operators."""
+        """Return the numbers of rows that an expression of the SQL fails on, with a message.
+
+        None for queries with guards, or with keyed operators.
+        """
         query, session = self.query, numbered.sparkSession
         if query.checks or not all(isinstance(step, Step) for step in query.steps):
             return None
         self.compute_output(numbered.drop(PLACE))
-        entries = {entry.view: entry for entry in query.inputs if not entry.static}
-        read = split_streams(numbered, list(entries), PLACE)
+        read = split_streams(numbered, [entry.view for entry in query.streams], PLACE)
         untimed = self.as_stream is not None
-        rows = {view: self.frames.prepare_reread(query, entries[view], read[view], untimed=untimed) for view in entries}
+        rows = {e.view: self.frames.prepare_reread(query, e, read[e.view], untimed=untimed) for e in query.streams}
         columns = {view: tuple(n for n in frame.columns if n not in (PLACE, *ORDER)) for view, frame in rows.items()}
         asked = frozenset(asked.function for asked in query.asks)
         risky = find_fallible(self.output.view, self.frames.step_sql(query, session), columns, asked)
-        told = [
-            frame for view, texts in risky.items() if (frame := _number_failing(rows[view], view, texts)) is not None
-        ]
-        whole = told[0] if told else None
-        for frame in told[1:]:
-            assert whole is not None
-            whole = whole.union(frame)
-        return whole
+        failing = (_number_failing(rows[view], view, texts) for view, texts in risky.items())
+        frames = [frame for frame in failing if frame is not None]
+        return reduce(DataFrame.union, frames) if frames else None
 
     def find_rejected_rows(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
+        """Return the numbers of rows that the sink rejects, with the reasons; None if it cannot tell."""
         carried = carry_query_column(self.query, PLACE)
         if carried is None:
             return None
@@ -79,7 +79,7 @@ class TrialRun:
     def _run_query(self, rows: DataFrame, query: QuerySpec) -> DataFrame:
         session, untimed = rows.sparkSession, self.as_stream is not None
         rows = rows if self.as_stream is None else self.as_stream(rows)
-        read = split_streams(rows, [entry.view for entry in query.inputs if not entry.static])
+        read = split_streams(rows, [entry.view for entry in query.streams])
         views = self.frames.compute_views(query, self.inputs, read, session, untimed=untimed)
         return self.prepare(views[self.output.view])
 

@@ -66,9 +66,7 @@ def net_changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
         each = f.explode(f.array_repeat(operation, f.abs(f.col(SIGN)).cast("int"))).alias(OP)
         return net.select(*names, each)
     grouped = rows.groupBy(*map(quote_spark_identifier, key)).agg(
-        f.max_by(f.struct(*names), f.col(SIGN)).alias("_row"),
-        f.max(SIGN).alias("_came"),
-        f.min(SIGN).alias("_went"),
+        f.max_by(f.struct(*names), f.col(SIGN)).alias("_row"), f.max(SIGN).alias("_came"), f.min(SIGN).alias("_went")
     )
     operation = f.when(f.col("_came") < 0, "d").when(f.col("_went") < 0, "u").otherwise("i")
     return grouped.select("_row.*", operation.alias(OP))

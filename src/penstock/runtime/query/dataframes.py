@@ -12,16 +12,9 @@ from penstock.clients.jvm.udfs.functions import register_row_functions
 from penstock.connectors.contract import ORIGIN, ReadRequest
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Manifest, QuerySpec, Step
 from penstock.row_columns import CLOCK
-from penstock.runtime.query import row_guards, watermark_heartbeat
+from penstock.runtime.query import event_time, row_guards
 from penstock.runtime.query.compaction import compact_rows
-from penstock.runtime.query.decode_errors import drop_origin, drop_undecodable, filter_decodable
-from penstock.runtime.query.event_time import (
-    FAULT,
-    add_counted_watermark,
-    add_plain_watermark,
-    can_drop_untimed,
-    mark_faults,
-)
+from penstock.runtime.query.decode_errors import drop_undecodable, filter_decodable
 from penstock.runtime.query.input_rows import columns_of, prepare_input, register_view, select_used
 from penstock.runtime.query.inputs import QueryInput, input_request
 from penstock.runtime.query.ml.functions import MlFunctions
@@ -29,6 +22,7 @@ from penstock.runtime.query.provenance import carry_query_column
 from penstock.runtime.query.resolve_config import ConfigResolver
 from penstock.runtime.query.stateful import apply_operator
 from penstock.runtime.query.step_sql import check_sql, rewrite_int256, step_views
+from penstock.runtime.query.watermark_heartbeat import read_heartbeats
 from penstock.runtime.spark.analysis_errors import attribute_errors, check_outputs
 from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Columns
@@ -42,17 +36,17 @@ class Frames:
         manifest: Manifest,
         root: Path,
         spark: SparkSession,
-        filling: ConfigResolver,
+        resolver: ConfigResolver,
         now_ms: int | None = None,
-        beats_of: Callable[[str], Path] | None = None,
+        heartbeat_directory: Callable[[str], Path] | None = None,
     ) -> None:
-        """With `now_ms`, the clock of every query is fixed. `beats_of` returns the heartbeat directory of a query."""
+        """With `now_ms`, the clock of every query is fixed."""
         self.manifest = manifest
         self.root = root
-        self.filling = filling
+        self.resolver = resolver
         self._spark = spark
         self._now_ms = now_ms
-        self._beats_of = beats_of
+        self._heartbeat_directory = heartbeat_directory
         self._columns: dict[str, Columns] = {}
         self._functions = MlFunctions(root, spark)
 
@@ -68,8 +62,8 @@ class Frames:
         session.conf.set("spark.sql.streaming.pollingDelay", f"{poll_ms}ms")
         for key, value in conf.items():
             session.conf.set(key, value)
-        stands_at = self._now_ms if now_ms is None else now_ms
-        now = "current_timestamp()" if stands_at is None else f"timestamp_millis({stands_at})"
+        fixed_ms = self._now_ms if now_ms is None else now_ms
+        now = "current_timestamp()" if fixed_ms is None else f"timestamp_millis({fixed_ms})"
         session.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {CLOCK}() RETURNS TIMESTAMP RETURN {now}")
         if partitions is not None:
             session.conf.set("spark.sql.shuffle.partitions", partitions)
@@ -80,25 +74,23 @@ class Frames:
         only = None if query.pushdown.columns is None else frozenset(query.pushdown.columns)
         found = [(entry, self._produced_columns(entry.node)) for entry in query.inputs]
         return [
-            QueryInput(entry, self.filling.source(entry.source), input_request(entry, columns, only))
+            QueryInput(entry, self.resolver.source(entry.source), input_request(entry, columns, only))
             for entry, columns in found
         ]
 
     def peek_node(self, node_id: str) -> DataFrame:
         """Return the current rows of a node; those of a model with the columns that its query produces."""
-        source = self.filling.source(self.manifest.streams[node_id])
+        source = self.resolver.source(self.manifest.streams[node_id])
         columns = self._produced_columns(node_id) if source.known_columns() is None else None
         return source.peek(self._spark, ReadRequest(columns=columns))
 
     def _produced_columns(self, node_id: str) -> Columns | None:
+        """Return the columns that the writer of a node produces; None if no query writes it."""
         producer = self.manifest.producer(node_id)
-        return None if producer is None else self._columns_of(node_id, producer)
-
-    def _columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
-        if node_id not in self._columns:
+        if producer is not None and node_id not in self._columns:
             (output,) = producer.outputs
             self._columns[node_id] = columns_of(compact_rows(self.analyze_query(producer), output))
-        return self._columns[node_id]
+        return self._columns.get(node_id)
 
     def analyze_query(self, query: QuerySpec) -> DataFrame:
         """Return the output of a query with one output, as analyzed by Spark; nothing is started."""
@@ -137,30 +129,25 @@ class Frames:
         return row_guards.guard_rows(rows, check)
 
     def _add_watermark(self, query: QuerySpec, entry: Input, time: EventTimeSpec, stream: DataFrame) -> DataFrame:
-        if can_drop_untimed(query):
-            return add_plain_watermark(stream, time)
-        heard = (
-            None
-            if time.idle_ms is None
-            else watermark_heartbeat.read_heartbeats(stream.sparkSession, self._heartbeat_directory(query), entry)
-        )
-        return add_counted_watermark(stream, entry, heard)
-
-    def _heartbeat_directory(self, query: QuerySpec) -> Path:
-        assert self._beats_of is not None
-        return self._beats_of(query.name)
+        if event_time.can_drop_untimed(query):
+            return event_time.add_plain_watermark(stream, time)
+        if time.idle_ms is None:
+            return event_time.add_counted_watermark(stream, entry)
+        assert self._heartbeat_directory is not None
+        directory = self._heartbeat_directory(query.name)
+        return event_time.add_counted_watermark(stream, entry, read_heartbeats(stream.sparkSession, directory, entry))
 
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Apply the steps in order, and return every view of the query."""
         self._functions.register(query.asks, session)
-        told_apart = {output.view for output in query.outputs}
+        checked = {output.view for output in query.outputs}
         if self.manifest.project.format == "pipeline":
-            told_apart.update(step.node for step in query.steps)
+            checked.update(step.node for step in query.steps)
         used = query.pushdown.views
         for step in query.steps:
             with attribute_errors(step.node):
                 self._run(query, [step], session, used)
-                if step.view in told_apart:
+                if step.view in checked:
                     check_outputs(session.table(quote_spark_identifier(step.view)).columns)
         return step_views(query, session)
 
@@ -190,7 +177,7 @@ class Frames:
 
     def prepare_reread(self, query: QuerySpec, entry: Input, rows: DataFrame, *, untimed: bool) -> DataFrame:
         """Prepare reread rows of an input for the SQL. Additional columns are kept."""
-        found = drop_origin(drop_undecodable(rows))
+        found = drop_undecodable(rows).drop(ORIGIN)
         return prepare_input(found, entry) if untimed else self._drop_untimed(query, entry, found)
 
     def step_sql(self, query: QuerySpec, session: SparkSession) -> dict[str, str]:
@@ -200,7 +187,7 @@ class Frames:
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
         """Return the rows that were kept out of a query because its SQL fails on them, from reread input rows."""
-        entry = next(entry for entry in query.inputs if entry.view == check.input)
+        entry = query.input(check.input)
         register_row_functions(rows.sparkSession, " ".join(check.expressions))
         if not check.steps:
             return row_guards.failing_rows(self._drop_untimed(query, entry, drop_undecodable(rows)), check)
@@ -229,8 +216,7 @@ class Frames:
 
     def late_rows(self, query: QuerySpec, late: LateRowSpec, rows: DataFrame) -> DataFrame:
         """Return the rows that an operator may have found late, from the reread rows of its input."""
-        entry = next(entry for entry in query.inputs if entry.view == late.input)
-        self._recompute_views(query, entry, rows, late.steps)
+        self._recompute_views(query, query.input(late.input), rows, late.steps)
         register_row_functions(rows.sparkSession, late.sql)
         return rows.sparkSession.sql(check_sql(late.sql, query))
 
@@ -246,7 +232,7 @@ class Frames:
     ) -> None:
         """Compute the views of some steps from reread rows of an input."""
         session = rows.sparkSession
-        found = drop_undecodable(rows) if with_records else drop_origin(drop_undecodable(rows))
+        found = drop_undecodable(rows) if with_records else drop_undecodable(rows).drop(ORIGIN)
         usable = prepare_input(found, entry) if untimed else self._drop_untimed(query, entry, found)
         self._guard_rows(query, entry.view, usable).createOrReplaceTempView(quote_spark_identifier(entry.view))
         self._functions.register(query.asks, session)
@@ -256,7 +242,8 @@ class Frames:
         """Drop the rows without a usable event time from reread rows of an input."""
         found = prepare_input(rows, entry)
         if query.timed and entry.event_time is not None:
-            found = mark_faults(found, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
+            marked = event_time.mark_faults(found, entry.event_time)
+            found = marked.where(f.col(event_time.FAULT).isNull()).drop(event_time.FAULT)
         return found
 
     def _run(
@@ -269,7 +256,7 @@ class Frames:
         for step in steps:
             match step:
                 case Step():
-                    parameters = self.filling.parameters(step)
+                    parameters = self.resolver.parameters(step)
                     register_row_functions(session, step.sql)
                     sql = check_sql(rewrite_int256(step.sql, query, session), query, step.parameters)
                     rows = session.sql(sql, args=parameters) if parameters else session.sql(sql)

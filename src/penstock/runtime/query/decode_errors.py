@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.clients.kafka.decode import FAULTS
-from penstock.connectors.contract import ERROR, ORIGIN
+from penstock.connectors.contract import ERROR
 from penstock.manifest.model import Input
 from penstock.runtime.spark.errors import stop_condition
 from penstock.spark_internals.plan_metrics import apply_pinned_filter, count_filtered_rows, observed_value
@@ -52,10 +52,6 @@ def drop_undecodable(rows: DataFrame) -> DataFrame:
     return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
 
 
-def drop_origin(rows: DataFrame) -> DataFrame:
-    return rows.drop(ORIGIN)
-
-
 def count_undecodable(session: SparkSession, query: str, entry: Input, *, alone: bool) -> int:
     """Return how many records of the current batch were undecodable. To be called when the batch is processed."""
     if entry.on_error == "stop":
@@ -66,5 +62,4 @@ def count_undecodable(session: SparkSession, query: str, entry: Input, *, alone:
 
 
 def undecodable_metric(entry: Input) -> str:
-    """Return the name of the metric for undecodable records."""
     return f"read {entry.view}"

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from penstock.manifest.model import EventTimeSpec, Input, QuerySpec
 from penstock.row_columns import CLOCK
 from penstock.runtime.spark.errors import stop_condition
-from penstock.spark_internals.plan_metrics import observed_value
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 FAULT: Final = "_fault"
@@ -55,10 +54,9 @@ def can_drop_untimed(query: QuerySpec) -> bool:
 
     For that, every row that the query reads must pass a watermark, and nothing but the number may be needed.
     """
-    streams = [entry for entry in query.inputs if not entry.static]
-    return len(streams) == len(query.inputs) and all(
+    return len(query.streams) == len(query.inputs) and all(
         entry.event_time is not None and entry.event_time.idle_ms is None and entry.on_error != "stop"
-        for entry in streams
+        for entry in query.streams
     )
 
 
@@ -101,10 +99,5 @@ def _latest_ms(time: EventTimeSpec) -> Column:
 
 
 def input_metric(entry: Input) -> str:
-    """Return the name of the metric for the rows of an input."""
+    """Return the name of the metric for the rows of an input in a batch: the unusable ones, and the newest time."""
     return f"input {entry.view}"
-
-
-def count_untimed(session: SparkSession, query: str, entry: Input) -> int:
-    """Return how many rows of the current batch have no usable time. Known when the batch is written."""
-    return observed_value(session, query, input_metric(entry))

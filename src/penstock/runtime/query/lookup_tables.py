@@ -34,19 +34,14 @@ def _report_lines(entry: Input, rows: DataFrame, count: int, warn: Callable[[str
     name = entry.node.partition(".")[2]
     bad = rows.where(f.col(ERROR).isNotNull()).select(f"{ORIGIN}.topic", f"{ORIGIN}.offset", ERROR)
     found = [(row["topic"], row["offset"], *row[ERROR].partition(": ")[::2]) for row in bad.take(_SHOWN)]
-    reasons = [
-        (code, f"{re.sub('^file:/+', '/', file)}:{line}: {_reason(code, why, is_covered=is_covered)}")
-        for file, line, code, why in found
-    ]
+    reasons = []
+    for file, line, code, why in found:
+        reason = mask_reason(code, why or FAULTS[code]) if is_covered else why or FAULTS[code]
+        reasons.append((code, f"{re.sub('^file:/+', '/', file)}:{line}: {reason}"))
     if entry.on_error == "stop":
         code, text = reasons[0]
-        hint = "mend it, or set `on_error: dead_letter` on the table to go on without such lines"
+        hint = "mend it, or set `on_error: dead_letter` on the table to skip such lines"
         raise QueryFailed(code, f"a line of the table `{name}` cannot be read: {text}", hint=hint)
     lines = "1 line" if count == 1 else f"{count:,} lines"
     more = f"; {count - _SHOWN:,} more" if count > _SHOWN else ""
     warn(f"{lines} of the table `{name}` cannot be read, and left out: {'; '.join(text for _, text in reasons)}{more}")
-
-
-def _reason(code: str, why: str, *, is_covered: bool) -> str:
-    text = why or FAULTS[code]
-    return mask_reason(code, text) if is_covered else text

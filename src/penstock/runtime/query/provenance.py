@@ -15,7 +15,7 @@ def carry_query_column(query: QuerySpec, column: str) -> QuerySpec | None:
     None if an output row is not certainly made from exactly one input row.
     """
     carried = [append_column(step.sql, column) if isinstance(step, Step) else None for step in query.steps]
-    if None in carried or sum(not entry.static for entry in query.inputs) > 1:
+    if None in carried or len(query.streams) > 1:
         return None
     steps = (step.model_copy(update={"sql": sql}) for step, sql in zip(query.steps, carried, strict=True))
     return query.model_copy(update={"steps": tuple(steps)})

@@ -2,12 +2,11 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from penstock.manifest.model import Check
 from penstock.spark_internals.expressions import try_column
-from penstock.spark_internals.plan_metrics import observed_value
 from penstock.sql.lint.gate import check_expression
 
 MESSAGE: Final = "_message"
@@ -28,13 +27,8 @@ def failing_rows(rows: DataFrame, check: Check) -> DataFrame:
     return rows.withColumn(MESSAGE, f.concat_ws("; ", *messages)).where(f.col(MESSAGE) != "")
 
 
-def count_failing(session: SparkSession, query: str, check: Check) -> int:
-    """Return how many rows of the current batch were kept out. Known when the batch is written."""
-    return observed_value(session, query, failed_metric(check))
-
-
 def failed_metric(check: Check) -> str:
-    """Return the name of the metric for these rows."""
+    """Return the name of the metric for the rows of a batch that were filtered out."""
     return f"fails {check.view}"
 
 

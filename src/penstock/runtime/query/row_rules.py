@@ -19,12 +19,12 @@ BROKEN: Final = "_broken"
 def mark_broken_rules(rows: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     """Add a column with the first rule that each row breaks. A delete breaks none."""
     register_row_functions(rows.sparkSession, " ".join(rule.condition for rule in rules))
-    kept = f.lower(OP) == "d" if OP in rows.columns else f.lit(False)
+    is_delete = f.lower(OP) == "d" if OP in rows.columns else f.lit(False)
     checks = [
         f.when(~f.coalesce(f.expr(check_expression(rule.condition)), f.lit(True)), f.lit(f"{rule.test}: {rule.said}"))
         for rule in rules
     ]
-    return rows.withColumn(BROKEN, f.when(~f.coalesce(kept, f.lit(False)), f.coalesce(*checks, f.lit(None))))
+    return rows.withColumn(BROKEN, f.when(~f.coalesce(is_delete, f.lit(False)), f.coalesce(*checks, f.lit(None))))
 
 
 def passing_rows(rows: DataFrame) -> DataFrame:

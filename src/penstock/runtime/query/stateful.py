@@ -134,11 +134,9 @@ def _bucket(names: Sequence[str]) -> Any:
 
 def _normalize_zeros(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """Normalize the sign of floating-point zeros, because equal keys must share a bucket."""
-    floats = [field.name for field in frame.schema if isinstance(field.dataType, DoubleType | FloatType)]
-    plus_zero = {
-        name: f.col(quote_spark_identifier(name)) + f.lit(0.0).cast(frame.schema[name].dataType) for name in floats
-    }
-    return frame.withColumns({name: column for name, column in plus_zero.items() if name in names})
+    floats = [x for x in frame.schema if x.name in names and isinstance(x.dataType, DoubleType | FloatType)]
+    plus_zero = {x.name: f.col(quote_spark_identifier(x.name)) + f.lit(0.0).cast(x.dataType) for x in floats}
+    return frame.withColumns(plus_zero)
 
 
 def _align_key_types(frames: Sequence[DataFrame], keys: Sequence[Sequence[str]]) -> list[DataFrame]:

@@ -44,14 +44,11 @@ class Packer:
         sorted_rows = rows.drop_columns([BUCKET]).take(pa.array(order)).combine_chunks()
         numbers, starts = np.unique(buckets[order], return_index=True)
         ends = [*starts[1:], len(order)]
-        blobs = [
-            _encode_rows(sorted_rows.slice(start, end - start))
-            for start, end in zip(starts.tolist(), ends, strict=True)
-        ]
+        slices = [(start, end - start) for start, end in zip(starts.tolist(), ends, strict=True)]
+        blobs = [_encode_rows(sorted_rows.slice(start, length)) for start, length in slices]
         sides = np.full(len(numbers), self.side, dtype=np.int32)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(numbers, pa.int32()), pa.array(sides), pa.array(blobs, pa.binary())], [BUCKET, "side", "rows"]
-        )
+        columns = [pa.array(numbers, pa.int32()), pa.array(sides), pa.array(blobs, pa.binary())]
+        yield pa.RecordBatch.from_arrays(columns, [BUCKET, "side", "rows"])
 
 
 def _number_rows(rows: pa.Table) -> pa.Table:
@@ -118,9 +115,8 @@ class Cell(StatefulProcessor):
     def _turn(self, key: Any, inputs: list[pa.Table], timer: TimerValues) -> Iterator[Row]:
         kept = self._state.get()
         packed = {} if kept is None else {n: b for n, b in zip(self.kernel.tables, kept, strict=True) if b}
-        state = {
-            name: fit_table(table, self.layout[name], self.fillable) for name, table in unpack_tables(packed).items()
-        }
+        tables = unpack_tables(packed).items()
+        state = {name: fit_table(table, self.layout[name], self.fillable) for name, table in tables}
         times = [table.column(NOW).to_numpy().max() for table in inputs if table.num_rows]
         now = int(max(times)) if times else int(timer.getCurrentProcessingTimeInMs())
         turn = self.kernel.process_batch(state, inputs, Clock(now, timer.getCurrentWatermarkInMs()))

@@ -28,10 +28,8 @@ def check_sql(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> s
 
 def rewrite_int256(sql: str, query: QuerySpec, session: SparkSession) -> str:
     """Rewrite SQL with 256-bit integers to SQL that Spark supports."""
-    views = [
-        view for view in (part.view for part in (*query.inputs, *query.steps)) if quote_spark_identifier(view) in sql
-    ]
-    tables = {view: session.table(quote_spark_identifier(view)) for view in views}
+    names = {part.view: quote_spark_identifier(part.view) for part in (*query.inputs, *query.steps)}
+    tables = {view: session.table(name) for view, name in names.items() if name in sql}
     if not mentions_int256(sql) and not any(map(has_int256, tables.values())):
         return sql
     register_int256(session)

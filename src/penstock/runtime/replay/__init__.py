@@ -1,1 +1,1 @@
-"""Replay: records of dead letters are restored and delivered again, outside the stream."""
+"""Replay: records of dead letters are restored, and processed again outside the stream."""

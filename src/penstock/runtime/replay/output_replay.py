@@ -15,7 +15,7 @@ from penstock.connectors.contract import ERROR, RecordSource, Sink
 from penstock.errors import PlanRefused, QueryFailed
 from penstock.manifest.model import Input, QueryOutput, QuerySpec
 from penstock.row_columns import ORDER
-from penstock.runtime.dead_letters import rows as dead_letters
+from penstock.runtime.dead_letters import rows as dead_letter_rows
 from penstock.runtime.dead_letters.masking import dead_letter_store, mask_failure
 from penstock.runtime.delivery.deliver import Delivered, OutputDelivery
 from penstock.runtime.delivery.rejections import Faulty, OutputRejection, Refused, RuleBroken
@@ -36,9 +36,7 @@ _RECORD: Final = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, place BIGINT"
 )
-_OVERWRITES: Final = (
-    "they would replace rows of `{}` by key, and it cannot be told which are newer: `--overwrite` replays them anyway"
-)
+_OVERWRITES: Final = "they replace rows of `{}` by key, possibly newer ones; `--overwrite` replays them anyway"
 _MISSING: Final = 4
 """The number under which dead letters about missing records are stored; see `_part_of`."""
 
@@ -58,46 +56,43 @@ class OutputReplay:
     """Replays dead letters of one query to one of its outputs. What fails again becomes a dead letter again."""
 
     def __init__(
-        self, query: QuerySpec, node: str, frames: Frames, filling: ConfigResolver, outside: RunResources
+        self, query: QuerySpec, node: str, frames: Frames, resolver: ConfigResolver, resources: RunResources
     ) -> None:
         self._query = query.model_copy(update={"checks": ()})  # failing rows are found one by one here, and stored
         self._frames = frames
-        self._outside = outside
-        self._errors = dead_letter_store(query, outside.errors)
-        self._entry: Input = next(entry for entry in query.inputs if not entry.static)
+        self._resources = resources
+        self._store = dead_letter_store(query, resources.dead_letters)
+        self._entry: Input = query.streams[0]
         self._inputs: list[QueryInput] = frames.inputs(query)
         self._input = self._inputs[query.inputs.index(self._entry)]
         self._output: QueryOutput = next(output for output in query.outputs if output.node == node)
-        self._sink: Sink = filling.sink(self._output.sink, self._output.node)
+        self._sink: Sink = resolver.sink(self._output.sink, self._output.node)
 
-    def restore_records(self, letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], int]:
+    def restore_records(self, dead_letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], int]:
         """Return the dead letters with their records, and the number of missing ones, which get a new dead letter."""
         session = self._frames.session()
-        found, gone = restore_records(letters, self._input, session, self._outside.source_cluster)
+        found, gone = restore_records(dead_letters, self._input, session, self._resources.clusters.source)
         if gone:
             node = self._output.node
             kept_by = node if has_failed_one_sink(gone[0]) else self._entry.node
-            self._outside.errors.write(
-                kept_by,
-                dead_letters.missing_records(session, gone, node),
-                replace(self.batch_ref(gone), batch_id=_MISSING),
-            )
+            missing = dead_letter_rows.missing_records(session, gone, node)
+            self._resources.dead_letters.write(kept_by, missing, replace(self.batch_ref(gone), batch_id=_MISSING))
         return found, len(gone)
 
-    def drop_superseded(self, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
+    def drop_superseded(self, dead_letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
         """Drop dead letters whose keys have newer records, if the sink would otherwise return to older rows.
 
         PlanRefused if that cannot be determined.
         """
-        return self._retry_with_schemas(lambda: self._find_current(letters)) if self._replace_key else letters
+        return self._retry_with_schemas(lambda: self._find_current(dead_letters)) if self._replace_key else dead_letters
 
-    def deliver(self, letters: Sequence[DeadLetter], ref: BatchRef, *, first: bool = True) -> ReplayResult:
+    def deliver(self, dead_letters: Sequence[DeadLetter], ref: BatchRef, *, first: bool = True) -> ReplayResult:
         """Deliver these dead letters. Sinks that recognise batches recognise a repeated `ref`.
 
         Undecodable records are found first, so that nothing is written yet if a schema turns out to be unknown. The
         first of several outputs stores them as dead letters again.
         """
-        return self._retry_with_schemas(lambda: self._deliver(letters, ref, self._frames.session(), first=first))
+        return self._retry_with_schemas(lambda: self._deliver(dead_letters, ref, self._frames.session(), first=first))
 
     def _retry_with_schemas(self, act: Callable[[], _Done]) -> _Done:
         """Act, and retry with schemas from the registry as long as one was missing."""
@@ -105,58 +100,56 @@ class OutputReplay:
             try:
                 return act()
             except SPARK_ERRORS as error:
-                if not self._outside.resolve_schema(error):
-                    raise mask_failure(self._query, failure_of(error)).with_context(
-                        f"delivering records to `{self._query.name}` again"
-                    ) from error
+                if not self._resources.resolve_schema(error):
+                    failure = mask_failure(self._query, failure_of(error))
+                    raise failure.with_context(f"replaying records to `{self._query.name}`") from error
 
     @property
     def _replace_key(self) -> Sequence[str]:
         """The key by which its rows replace others."""
         return self._output.latest_by or self._sink.capabilities.replace_key
 
-    def _find_current(self, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
-        own = self._decode_records(letters, self._frames.session())
-        newer = newer_rows(self._input, letters, own)
+    def _find_current(self, dead_letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
+        own = self._decode_records(dead_letters, self._frames.session())
+        newer = newer_rows(self._input, dead_letters, own)
         made = None if newer is None else [self._compute_with_records(rows) for rows in (drop_undecodable(own), newer)]
         if made is None or None in made:
             raise PlanRefused("not-runnable-here", _OVERWRITES.format(self._output.node.partition(".")[2]))
         mine, others = (rows for rows in made if rows is not None)
         passed = find_superseded(mine, others, self._replace_key)
-        return [x for x in letters if (x.about["partition"], x.about["offset"]) not in passed]
+        return [x for x in dead_letters if (x.about["partition"], x.about["offset"]) not in passed]
 
     def _compute_with_records(self, rows: DataFrame) -> DataFrame | None:
-        query, view = self._query, self._output.view
-        read = self._add_order(rows)
-        return self._frames.rows_with_records(query, view, self._entry, read, untimed=True)
+        read, view = self._add_order(rows), self._output.view
+        return self._frames.rows_with_records(self._query, view, self._entry, read, untimed=True)
 
-    def _decode_records(self, letters: Sequence[DeadLetter], session: SparkSession) -> DataFrame:
-        records = session.createDataFrame([_record(letter, place) for place, letter in enumerate(letters)], _RECORD)
+    def _decode_records(self, dead_letters: Sequence[DeadLetter], session: SparkSession) -> DataFrame:
+        records = session.createDataFrame([_record(x, place) for place, x in enumerate(dead_letters)], _RECORD)
         source = self._input.source
         if not isinstance(source, RecordSource):
-            text = f"records of the connector `{source.type}` cannot be delivered again"
+            text = f"records of the connector `{source.type}` cannot be replayed"
             raise PlanRefused("not-runnable-here", text)
         return source.decode_records(records, self._input.request)
 
     def _deliver(
-        self, letters: Sequence[DeadLetter], ref: BatchRef, session: SparkSession, *, first: bool
+        self, dead_letters: Sequence[DeadLetter], ref: BatchRef, session: SparkSession, *, first: bool
     ) -> ReplayResult:
-        found = self._decode_records(letters, session)
+        found = self._decode_records(dead_letters, session)
         failed = 0
         if first and ERROR in found.columns:
-            letters_again = dead_letters.undecodable_records(found, self._entry, self._output.node)
-            failed += letters_again.count() and self._errors.write(self._entry.node, letters_again, ref)
+            failed_rows = dead_letter_rows.undecodable_records(found, self._entry, self._output.node)
+            failed += failed_rows.count() and self._store.write(self._entry.node, failed_rows, ref)
         done = self._deliver_rows(drop_undecodable(found), ref)
         return ReplayResult(done.written, failed + done.rejected.total())
 
     def _deliver_rows(self, rows: DataFrame, ref: BatchRef) -> Delivered:
         """Deliver rows like a batch of the stream. Whatever `on_error` says, what fails becomes a dead letter again."""
 
-        def keep(rejection: OutputRejection, letters: DataFrame) -> None:
-            self._errors.write(self._output.node, letters, replace(ref, batch_id=_part_of(rejection)))
+        def store(rejection: OutputRejection, dead_letters: DataFrame) -> None:
+            self._store.write(self._output.node, dead_letters, replace(ref, batch_id=_part_of(rejection)))
 
         trial = self._trial(ref)
-        delivery = OutputDelivery(trial, "dead_letter", keep, compute_first=True)
+        delivery = OutputDelivery(trial, "dead_letter", store, compute_first=True)
         try:
             return delivery.deliver(trial.compute_output(rows), lambda: rows)
         except (*SPARK_ERRORS, QueryFailed) as error:
@@ -176,15 +169,15 @@ class OutputReplay:
         zero = f.lit(0).cast("bigint")
         return rows.withColumns(dict(zip(ORDER, (zero, f.lit(""), f.monotonically_increasing_id(), zero), strict=True)))
 
-    def batch_ref(self, letters: Sequence[DeadLetter]) -> BatchRef:
-        places = tuple(f"{letter.topic_id or ''}{letter.kept_in} {letter.part} {letter.place}" for letter in letters)
+    def batch_ref(self, dead_letters: Sequence[DeadLetter]) -> BatchRef:
+        places = tuple(f"{x.topic_id or ''}{x.kept_in} {x.part} {x.place}" for x in dead_letters)
         digest = hashlib.sha256("\n".join(places).encode()).hexdigest()[:16]
         return BatchRef(self._query.name, self._output.node, f"replay-{digest}", 0, (digest,))
 
 
-def has_failed_one_sink(letter: DeadLetter) -> bool:
+def has_failed_one_sink(dead_letter: DeadLetter) -> bool:
     """Whether the other sinks of the query have the record. A record that could not be decoded has reached no sink."""
-    return letter.code in (dead_letters.FAILED, RULE_FAILED)
+    return dead_letter.code in (dead_letter_rows.FAILED, RULE_FAILED)
 
 
 def _part_of(rejection: OutputRejection) -> int:
@@ -199,11 +192,11 @@ def _part_of(rejection: OutputRejection) -> int:
     assert_never(rejection)
 
 
-def _record(letter: DeadLetter, place: int) -> tuple[object, ...]:
-    about = letter.about
+def _record(dead_letter: DeadLetter, place: int) -> tuple[object, ...]:
+    about = dead_letter.about
     time = None if about["timestamp"] is None else datetime.fromisoformat(about["timestamp"])
     where = (about["topic"], about["partition"], about["offset"], time)
-    return (_bytes(letter.key), _bytes(letter.value), *where, [*letter.headers], place)
+    return (_bytes(dead_letter.key), _bytes(dead_letter.value), *where, [*dead_letter.headers], place)
 
 
 def _bytes(data: bytes | None) -> bytearray | None:

@@ -24,22 +24,20 @@ from penstock.runtime.run.resources import RunResources
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 64 * 2**20
 _STAY: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (REFUSED, RULE_FAILED), "rows that were refused, or broke a test, are kept as they were to be written"
-    ),
-    UNREAD: "files that could not be read are only kept by their names: put them back under other names",
-    GONE: "records that are gone are only known by their range",
+    REFUSED: "rows that a system refused are stored as they would have been written, without their records",
+    RULE_FAILED: "rows that broke a test are stored as they would have been written, without their records",
+    UNREAD: "of files that could not be read, only the names are stored: put them back under other names",
+    GONE: "of records that were deleted, only the range of offsets is stored",
 }
 """Kinds of dead letters that hold no record to replay, with the reason."""
 
 
 def replay_refusal(query: QuerySpec) -> str | None:
     """Return why records cannot be replayed through a query outside its stream; None if they can."""
-    streams = [entry for entry in query.inputs if not entry.static]
-    if not query.stateful and len(streams) == 1:
+    if not query.stateful and len(query.streams) == 1:
         return None
-    text = f"`{query.name}` remembers rows, or has several inputs: no record goes through it beside the stream"
-    return f"{text}; write them into their topic again, as their writer would"
+    text = f"`{query.name}` keeps state or has several inputs, so records cannot be replayed outside its stream"
+    return f"{text}; write them to their topic again"
 
 
 def replay_dead_letters(
@@ -60,27 +58,25 @@ def replay_dead_letters(
     """
     left: Counter[str] = Counter()
     query = manifest.producer(node)
-    why = f"`{node}` has no query that could take records" if query is None else replay_refusal(query)
+    why = f"`{node}` has no query that processes records" if query is None else replay_refusal(query)
     if query is None or why is not None:
         return ReplayResult(0, 0, {str(why): sum(1 for _ in dead_letters)})
-    filling = ConfigResolver(place.root, environ, clusters)
-    frames = Frames(manifest, place.root, spark, filling)
-    outside = RunResources(clusters, place, environ)
-    works = {output.node: OutputReplay(query, output.node, frames, filling, outside) for output in query.outputs}
+    resolver = ConfigResolver(place.root, environ, clusters)
+    frames = Frames(manifest, place.root, spark, resolver)
+    resources = RunResources(clusters, place, environ)
+    replays = {output.node: OutputReplay(query, output.node, frames, resolver, resources) for output in query.outputs}
     done = ReplayResult(0, 0)
     chunks = _chunks(_select_replayable(dead_letters, left))
     for some in chunks:
-        wait = [works[node]] if has_failed_one_sink(some[0]) else works.values()
+        targets = [replays[node]] if has_failed_one_sink(some[0]) else replays.values()
         try:
-            records, gone = works[node].restore_records(some)
+            records, gone = replays[node].restore_records(some)
             done = replace(done, failed=done.failed + gone)
-            chosen = [(work, records if overwrite else work.drop_superseded(records)) for work in wait if records]
-            for number, (work, current) in enumerate(chosen):
-                found = (
-                    work.deliver(current, work.batch_ref(some), first=number == 0) if current else ReplayResult(0, 0)
-                )
-                passed = done.superseded + len(records) - len(current)
-                done = ReplayResult(done.written + found.written, done.failed + found.failed, superseded=passed)
+            chosen = [(to, records if overwrite else to.drop_superseded(records)) for to in targets if records]
+            for number, (to, current) in enumerate(chosen):
+                ref, superseded = to.batch_ref(some), done.superseded + len(records) - len(current)
+                found = to.deliver(current, ref, first=number == 0) if current else ReplayResult(0, 0)
+                done = ReplayResult(done.written + found.written, done.failed + found.failed, superseded=superseded)
         except PlanRefused as refusal:
             left[refusal.message] += len(some) + sum(map(len, chunks))
             break

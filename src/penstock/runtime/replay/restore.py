@@ -20,29 +20,28 @@ from penstock.runtime.query.inputs import QueryInput
 from penstock.sql.parse.dialects import quote_spark_identifier
 
 _ROW: Final = "_row"
-_AT: Final = "letter INT, file STRING, line BIGINT, written TIMESTAMP, digest STRING"
+_AT: Final = "dead_letter INT, file STRING, line BIGINT, written TIMESTAMP, digest STRING"
 
 
 def restore_records(
-    letters: Sequence[DeadLetter], read: QueryInput, session: SparkSession, cluster: Cluster | None
+    dead_letters: Sequence[DeadLetter], read: QueryInput, session: SparkSession, cluster: Cluster | None
 ) -> tuple[list[DeadLetter], list[DeadLetter]]:
     """Return the dead letters with their records, and those whose records no longer exist."""
-    withheld = [letter for letter in letters if letter.about.get(WITHHELD) is not None]
-    placed = [letter for letter in withheld if letter.about[WITHHELD] == BY_PLACE]
-    rows = _find_rows([letter for letter in withheld if letter.about[WITHHELD] != BY_PLACE], read, session)
-    records = _fetch_records(placed, cluster)
+    withheld = [x for x in dead_letters if x.about.get(WITHHELD) is not None]
+    rows = _find_rows([x for x in withheld if x.about[WITHHELD] != BY_PLACE], read, session)
+    records = _fetch_records([x for x in withheld if x.about[WITHHELD] == BY_PLACE], cluster)
     found: list[DeadLetter] = []
     gone: list[DeadLetter] = []
-    for letter in letters:
-        if letter.about.get(WITHHELD) is None:
-            found.append(letter)
-        elif (record := records.get(letter.at)) is not None:
+    for dead_letter in dead_letters:
+        if dead_letter.about.get(WITHHELD) is None:
+            found.append(dead_letter)
+        elif (record := records.get(dead_letter.at)) is not None:
             headers = tuple((name, value) for name, value in record.headers() or () if value is not None)
-            found.append(replace(letter, key=record.key(), value=record.value(), headers=headers))
-        elif (text := rows.get(letter.at)) is not None:
-            found.append(replace(letter, value=text.encode()))
+            found.append(replace(dead_letter, key=record.key(), value=record.value(), headers=headers))
+        elif (text := rows.get(dead_letter.at)) is not None:
+            found.append(replace(dead_letter, value=text.encode()))
         else:
-            gone.append(letter)
+            gone.append(dead_letter)
     return found, gone
 
 
@@ -56,51 +55,50 @@ def _fetch_records(placed: Sequence[DeadLetter], cluster: Cluster | None) -> Map
     return {x.at: record for x in placed if (record := records[x.at]) is not None and _is_record_of(record, x)}
 
 
-def _is_record_of(record: Any, letter: DeadLetter) -> bool:
-    told = _record_time(letter)
-    if told is None:
+def _is_record_of(record: Any, dead_letter: DeadLetter) -> bool:
+    noted = _record_time(dead_letter)
+    if noted is None:
         return True
     written = datetime.fromtimestamp(record.timestamp()[1] / 1000, UTC)
-    return abs((told - written).total_seconds()) < 0.001
+    return abs((noted - written).total_seconds()) < 0.001
 
 
-def _record_time(letter: DeadLetter) -> datetime | None:
-    told = letter.about["timestamp"]
-    return None if told is None else datetime.fromisoformat(str(told)).astimezone(UTC)
+def _record_time(dead_letter: DeadLetter) -> datetime | None:
+    noted = dead_letter.about["timestamp"]
+    return None if noted is None else datetime.fromisoformat(str(noted)).astimezone(UTC)
 
 
-def _find_rows(letters: Sequence[DeadLetter], read: QueryInput, session: SparkSession) -> dict[DeadLetterKey, str]:
+def _find_rows(dead_letters: Sequence[DeadLetter], read: QueryInput, session: SparkSession) -> dict[DeadLetterKey, str]:
     """Find rows of an embedded topic as text, by dead letter.
 
     A row is identified by its file and line, unless the file was changed, or by the digest of its text.
     """
-    rows = read.reread(session, None) if letters else None
+    rows = read.reread(session, None) if dead_letters else None
     if rows is None:
         return {}
-    places = [(number, x.about["topic"], x.about["offset"], _record_time(x)) for number, x in enumerate(letters)]
-    wanted = session.createDataFrame(
-        [(*place, x.about[WITHHELD]) for place, x in zip(places, letters, strict=True)], _AT
-    )
+    places = [(number, x.about["topic"], x.about["offset"], _record_time(x)) for number, x in enumerate(dead_letters)]
+    marked = [(*place, x.about[WITHHELD]) for place, x in zip(places, dead_letters, strict=True)]
+    wanted = session.createDataFrame(marked, _AT)
     if ORIGIN in rows.columns:
         texts = [f.col(f"{ORIGIN}.value").cast("string")]
         there = [f.col(f"{ORIGIN}.{part}").alias(part) for part in ("topic", "offset", "timestamp")]
     else:
-        texts = list(_row_texts(rows, letters))
+        texts = list(_row_texts(rows, dead_letters))
         there = []
-    told = rows.select(f.explode(f.array(*texts)).alias(_ROW), *there)
+    candidates = rows.select(f.explode(f.array(*texts)).alias(_ROW), *there)
     matches: Column = f.col("digest") == f.concat(f.lit(BY_DIGEST), f.sha2(_ROW, 256))
     if there:
         same_place = (f.col("topic") == f.col("file")) & (f.col("offset") == f.col("line"))
         matches = matches | (same_place & (f.col("timestamp") == f.col("written")))
-    found = told.join(f.broadcast(wanted), matches).dropDuplicates(["letter"]).select("letter", _ROW)
-    return {letters[row["letter"]].at: row[_ROW] for row in found.collect()}
+    found = candidates.join(f.broadcast(wanted), matches).dropDuplicates(["dead_letter"]).select("dead_letter", _ROW)
+    return {dead_letters[row["dead_letter"]].at: row[_ROW] for row in found.collect()}
 
 
-def _row_texts(rows: DataFrame, letters: Iterable[DeadLetter]) -> Iterable[Column]:
+def _row_texts(rows: DataFrame, dead_letters: Iterable[DeadLetter]) -> Iterable[Column]:
     """Encode rows as JSON, with all columns, and with the columns that they had when dead letters were written."""
     names = {tuple(rows.columns)}
-    for letter in letters:
-        fields = json.loads(letter.about["value"]) if letter.about["value"] else {}
+    for dead_letter in dead_letters:
+        fields = json.loads(dead_letter.about["value"]) if dead_letter.about["value"] else {}
         names.add(tuple(fields))
     for some in sorted(names):
         if some and set(some) <= set(rows.columns):

@@ -18,7 +18,7 @@ from penstock.sql.parse.dialects import quote_spark_identifier
 _MILLISECOND = 1000
 
 
-def newer_rows(read: QueryInput, letters: Sequence[DeadLetter], rows: DataFrame) -> DataFrame | None:
+def newer_rows(read: QueryInput, dead_letters: Sequence[DeadLetter], rows: DataFrame) -> DataFrame | None:
     """Read the records of the source after the oldest of some dead letters; None if their order is unknown.
 
     `rows` are those of the dead letters themselves.
@@ -26,7 +26,7 @@ def newer_rows(read: QueryInput, letters: Sequence[DeadLetter], rows: DataFrame)
     source, topic = read.source, getattr(read.source, "topic", None)
     if not isinstance(source, RecordSource):
         return None
-    abouts = [letter.about for letter in letters]
+    abouts = [dead_letter.about for dead_letter in dead_letters]
     if any(a["topic"] != topic or None in (a["partition"], a["offset"], a["timestamp"]) for a in abouts):
         return None
     places = {a["partition"]: a["offset"] for a in sorted(abouts, key=lambda a: -a["offset"])}
@@ -42,8 +42,8 @@ def find_superseded(own: DataFrame, newer: DataFrame, key: Sequence[str]) -> Col
     last = later.groupBy(*keys, "newer_partition").agg(place, time)
     mine = _select_positions(own, key, "own")
     same = [f.col(f"own_{at}").eqNullSafe(f.col(f"newer_{at}")) for at in range(len(key))]
-    beside = f.col("own_partition") == f.col("newer_partition")
-    behind = f.when(beside, f.col("newer_offset") > f.col("own_offset"))
+    same_partition = f.col("own_partition") == f.col("newer_partition")
+    behind = f.when(same_partition, f.col("newer_offset") > f.col("own_offset"))
     behind = behind.otherwise(f.col("newer_timestamp") > f.col("own_timestamp"))
     condition = behind
     for each in same:

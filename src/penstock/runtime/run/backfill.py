@@ -5,7 +5,6 @@ finished is also stored next to the offsets, for a machine that has lost its dis
 every reader has a name of its own there, and batch numbers continue, so that sinks never confuse batches of two phases.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +15,7 @@ from penstock.connectors.contract import ReadRequest
 from penstock.connectors.hybrid import MISMATCH_HINT, describe_phase
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Backfill, Input, QuerySpec
-from penstock.runtime.checkpoint.layout import start_offset
+from penstock.runtime.checkpoint.layout import read_note, start_offset, write_note
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.input_rows import columns_of
 from penstock.runtime.run.resources import RunResources
@@ -29,18 +28,18 @@ _NOTE: Final = "phases.json"
 class BackfillPhases:
     """The phases of a query's inputs."""
 
-    def __init__(self, spec: QuerySpec, checkpoint: Path, frames: Frames, outside: RunResources) -> None:
+    def __init__(self, spec: QuerySpec, checkpoint: Path, frames: Frames, resources: RunResources) -> None:
         self._spec = spec
         self._checkpoint = checkpoint
         self._frames = frames
-        self._outside = outside
-        self._noted: dict[str, dict[str, Any]] = _read(checkpoint / _NOTE)
+        self._resources = resources
+        self._noted: dict[str, dict[str, Any]] = read_note(checkpoint, _NOTE) or {}
 
     @property
     def finished(self) -> bool:
         """Whether all phases are finished and no topic follows."""
-        streams = [entry for entry in self._spec.inputs if not entry.static]
-        return all(entry.backfill is not None and self._has_finished(entry, entry.backfill) for entry in streams)
+        backfills = [(entry, entry.backfill) for entry in self._spec.streams]
+        return all(backfill is not None and self._has_finished(entry, backfill) for entry, backfill in backfills)
 
     @property
     def is_backfilling(self) -> bool:
@@ -74,7 +73,7 @@ class BackfillPhases:
         for entry, _ in ended:
             self._noted[entry.name] = {**self._noted[entry.name], "done": self._finished_phases(entry) + 1}
         if ended:
-            self._write()
+            write_note(self._checkpoint, _NOTE, self._noted)
         return any(not self._has_finished(entry, backfill) for entry, backfill in ended)
 
     def _backfilled_inputs(self) -> Iterator[tuple[Input, Backfill]]:
@@ -90,9 +89,9 @@ class BackfillPhases:
         done = self._finished_phases(entry)
         if done >= len(backfill.phases) and not backfill.is_all:
             return self._topic_input(entry, backfill)
-        wanted = columns_of(self._frames.filling.source(entry.source).peek(session, ReadRequest()))
+        wanted = columns_of(self._frames.resolver.source(entry.source).peek(session, ReadRequest()))
         for at, later in enumerate(backfill.phases[done:], done):
-            read = self._frames.filling.source(later.source).peek(session, ReadRequest(columns=wanted))
+            read = self._frames.resolver.source(later.source).peek(session, ReadRequest(columns=wanted))
             _check_columns(at, later.source, columns_of(read), wanted)
         phase = backfill.phases[min(done, len(backfill.phases) - 1)]
         types = {column.name: str(column.type) for column in wanted}
@@ -101,10 +100,10 @@ class BackfillPhases:
 
     def _topic_input(self, entry: Input, backfill: Backfill) -> Input:
         """Return the input that reads the topic, from its recorded start."""
-        self._outside.note_phases(self._spec, entry, backfill)
+        self._resources.note_phases(self._spec, entry, backfill)
         begins = {int(number): int(at) for number, at in self._noted[entry.name]["begins"].items()}
         if start_offset(self._checkpoint, entry.name) is None:
-            self._outside.check_start_offsets(self._spec, self._checkpoint, str(entry.source["topic"]), begins)
+            self._resources.check_start_offsets(self._spec, self._checkpoint, str(entry.source["topic"]), begins)
         source = {**entry.source, "starting_offsets": begins} if begins else entry.source
         return entry.model_copy(update={"source": source, "backfill": None})
 
@@ -113,22 +112,11 @@ class BackfillPhases:
         missed. A query that has lost its checkpoint may find in the store that it had reached its topic."""
         new = [(entry, backfill) for entry, backfill in self._backfilled_inputs() if entry.name not in self._noted]
         for entry, backfill in new:
-            kept = self._outside.resume_offsets(self._spec, entry, backfill)
-            done = len(backfill.phases) if kept else 0
-            self._noted[entry.name] = {"done": done, "begins": kept or self._outside.start_offsets(entry, backfill)}
+            stored = self._resources.resume_offsets(self._spec, entry, backfill)
+            done = len(backfill.phases) if stored else 0
+            self._noted[entry.name] = {"done": done, "begins": stored or self._resources.start_offsets(entry, backfill)}
         if new:
-            self._write()
-
-    def _write(self) -> None:
-        self._checkpoint.mkdir(parents=True, exist_ok=True)
-        fresh = self._checkpoint / f".{_NOTE}"
-        fresh.write_text(json.dumps(self._noted), encoding="utf-8")
-        fresh.replace(self._checkpoint / _NOTE)
-
-
-def _read(note: Path) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
-    return found
+            write_note(self._checkpoint, _NOTE, self._noted)
 
 
 def _phase_count(backfill: Backfill) -> int:

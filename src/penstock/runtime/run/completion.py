@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.batch import PartRead
-from penstock.runtime.checkpoint.layout import batch_parts, last_number
+from penstock.plan.deployed.place import last_number
+from penstock.runtime.checkpoint.layout import batch_parts
 from penstock.spark_internals.running_query import running_stages
 
 PAUSE_SECS: Final = 0.5

@@ -5,18 +5,17 @@ writes rows by itself, which is faster. An observed stream counts rejected rows,
 bare stream does not even count: it stops at the first rejected row, and the query continues in batches.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.clients.int256.columns import int256_to_texts
 from penstock.connectors.contract import Sink, SourceCapabilities, StreamSink
-from penstock.errors import PenstockError, QueryFailed
+from penstock.errors import PenstockError
 from penstock.manifest.model import Every, QueryOutput, QuerySpec, RealTime
 from penstock.plan.deployed.place import ProjectPlace
 from penstock.runtime.checkpoint.layout import reached_ms, reader_offset, state_partitions, unfinished_batch
@@ -28,6 +27,7 @@ from penstock.runtime.delivery.collector import DeadLetterCollector
 from penstock.runtime.delivery.fan_out import fan_out_stream
 from penstock.runtime.delivery.post_commit_scan import PostCommitScan
 from penstock.runtime.delivery.progress import ProgressBoard
+from penstock.runtime.delivery.reread import BatchReader
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.inputs import QueryInput
 from penstock.runtime.query.lookup_tables import check_tables
@@ -35,7 +35,8 @@ from penstock.runtime.query.table_watch import TableWatch
 from penstock.runtime.query.watermark_heartbeat import IdleWatch
 from penstock.runtime.run.backfill import BackfillPhases
 from penstock.runtime.run.completion import CompletionTracker
-from penstock.runtime.run.listener import QueryListener, last_committed_batch
+from penstock.runtime.run.listener import QueryListener
+from penstock.runtime.run.live_query import LiveQuery, Shape
 from penstock.runtime.run.resources import RunResources
 from penstock.runtime.spark.errors import failure_of, is_input_error, is_row_error
 from penstock.runtime.spark.process import is_spark_gone, spark_lost_error
@@ -44,8 +45,6 @@ from penstock.spark_internals.running_query import list_once
 
 _KEPT: Final = "kept"
 """The directory in a checkpoint where sources store their state."""
-Shape: TypeAlias = Literal["batches", "observed", "bare"]
-DrainPolicy: TypeAlias = Literal["auto", "drain", "fast"]
 _AHEAD: Final = {
     "asyncProgressTrackingEnabled": "true",
     # Every batch is recorded, in order: with gaps, the checkpoint could only be resumed in this mode.
@@ -54,81 +53,14 @@ _AHEAD: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class LiveQuery:
-    """A query that Spark runs, and our own errors that ended it, if any."""
-
-    spec: QuerySpec
-    query: StreamingQuery
-    failures: list[PenstockError]
-    idle: IdleWatch | None
-    drain: bool
-    ends: bool
-    """Whether it ends by itself."""
-    shape: Shape
-    board: ProgressBoard
-    afterwards: PostCommitScan | None
-    most_rows: Mapping[str, int]
-    """The number of rows after which the run ends, by output."""
-    phases: BackfillPhases
-    extent: CompletionTracker | None
-    """The estimate of its completion, if it ends by itself."""
-    inputs: Sequence[QueryInput]
-    tables: TableWatch
-
-    @property
-    def has_enough(self) -> bool:
-        """Whether an output has reached its number of rows."""
-        return any(self.board.committed_rows(self.spec.name, node) >= most for node, most in self.most_rows.items())
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it must end although Spark would continue: its dead letters cannot be stored."""
-        return self.afterwards is not None and bool(self.failures)
-
-    @property
-    def restart_reason(self) -> QueryFailed | None:
-        """Why it should restart: something has become readable since it began, or a lookup table has changed."""
-        snapshots = [each.request.snapshot for each in self.inputs if not each.entry.static]
-        reasons = (found.restart_reason for found in snapshots if found is not None)
-        return next(filter(None, reasons), None) or self.tables.poll()
-
-    @property
-    def is_real_time(self) -> bool:
-        """Whether it runs in real-time mode: batches last long, while rows pass through one by one."""
-        return isinstance(self.spec.trigger, RealTime) and self.shape == "observed" and not self.ends
-
-    def is_waited_for(self, policy: DrainPolicy) -> bool:
-        """Whether a stop waits for the current batch, by policy. A query that ends by itself is always waited for."""
-        match policy:
-            case "auto":
-                return not self.is_real_time
-            case "drain":
-                return True
-            case "fast":
-                return self.ends
-
-    def stop(self, until: float | None = None) -> None:
-        """End it, unless it has ended, and wait until its last batch is reported.
-
-        A current batch is dropped, and retried at the next start. Dead letters are collected `until` a moment of the
-        monotonic clock.
-        """
-        self.query.stop()
-        if (batch := last_committed_batch(self.query)) is not None:
-            self.board.wait_for_batch(self.spec.name, batch)
-        if self.afterwards is not None:
-            self.afterwards.close(until)
-
-
 class Launcher:
     """Starts the queries of a run, in batches if an earlier attempt has stopped at a row."""
 
-    def __init__(self, frames: Frames, outside: RunResources, place: ProjectPlace, board: ProgressBoard) -> None:
-        self._frames = frames
-        self._outside = outside
-        self._place = place
-        self._board = board
-        self._careful: set[str] = set()
+    frames: Frames
+    resources: RunResources
+    place: ProjectPlace
+    board: ProgressBoard
+    _in_batches: set[str] = field(default_factory=set)
 
     def try_fallback(self, live: LiveQuery, error: Exception) -> bool:
         """Whether a query that ended continues in batches, which store the rows that it stopped at."""
@@ -137,7 +69,7 @@ class Launcher:
         wanted = live.spec.outputs if is_row_error(error) else live.spec.inputs
         if all(part.on_error == "stop" for part in wanted):
             return False
-        self._careful.add(live.spec.name)
+        self._in_batches.add(live.spec.name)
         return True
 
     def launch(self, whole: QuerySpec, *, drain: bool) -> LiveQuery | None:
@@ -151,51 +83,44 @@ class Launcher:
             except (*SPARK_ERRORS, ConnectionError) as error:
                 if is_spark_gone(error) or not isinstance(error, SPARK_ERRORS):
                     raise spark_lost_error() from error
-                if not self._outside.resolve_schema(error):
+                if not self.resources.resolve_schema(error):
                     raise failure_of(error) from error
 
     def _launch(self, whole: QuerySpec, *, drain: bool) -> LiveQuery | None:
-        checkpoint = self._place.checkpoint(whole.name).absolute()
-        phases = BackfillPhases(whole, checkpoint, self._frames, self._outside)
+        checkpoint = self.place.checkpoint(whole.name).absolute()
+        phases = BackfillPhases(whole, checkpoint, self.frames, self.resources)
         if phases.finished:
             return None
-        spec = self._outside.resume_query(phases.current_query(), whole, checkpoint)
-        kept = [checkpoint / _KEPT / entry.name for entry in spec.inputs]
-        inputs = [each.in_directory(at) for each, at in zip(self._frames.inputs(spec), kept, strict=True)]
-        streams_of = [each.source.capabilities for each in inputs if not each.entry.static]
-        ends = drain or phases.is_backfilling or all(stream.bounded for stream in streams_of)
-        poll_ms = min(stream.poll_ms for stream in streams_of)
-        session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
+        spec = self.resources.resume_query(phases.current_query(), whole, checkpoint)
+        directories = [checkpoint / _KEPT / entry.name for entry in spec.inputs]
+        inputs = [each.in_directory(at) for each, at in zip(self.frames.inputs(spec), directories, strict=True)]
+        streams = [each.source.capabilities for each in inputs if not each.entry.static]
+        ends = drain or phases.is_backfilling or all(stream.bounded for stream in streams)
+        poll_ms = min(stream.poll_ms for stream in streams)
+        session = self.frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
         again = unfinished_batch(checkpoint) is not None
         tables = TableWatch(inputs)
         inputs = [each.at_snapshot(session, again=again) for each in inputs]
-        check_tables(spec, inputs, self._frames.session, self._outside.warn_once)
-        keeping = DeadLetterCollector(
-            spec, inputs, self._frames, self._board, dead_letter_store(spec, self._outside.errors)
-        )
-        shape, failures = self._shape(spec, streams_of), list[PenstockError]()
-        afterwards = PostCommitScan(keeping, self._outside.earliest_offsets, checkpoint, failures)
+        check_tables(spec, inputs, self.frames.session, self.resources.warn_once)
+        reader = BatchReader(spec, inputs, self.frames)
+        collector = DeadLetterCollector(reader, self.board, dead_letter_store(spec, self.resources.dead_letters))
+        shape, failures = self._shape(spec, streams), list[PenstockError]()
+        scan = PostCommitScan(spec, collector, self.resources.earliest_offsets, checkpoint, failures)
         match shape:
             case "batches":
-                afterwards.catch_up()
-                writer = self._open_batches(keeping, session, tables, failures)
+                scan.catch_up()
+                writer = self._open_batches(collector, session, tables, failures)
             case "observed":
-                afterwards.begin()
+                scan.begin()
                 realtime = isinstance(spec.trigger, RealTime) and not ends
                 writer = self._open_stream(spec, inputs, session, observed=True, realtime=realtime)
             case "bare":
                 writer = self._open_stream(spec, [_stop_on_error(each) for each in inputs], session)
         if spec.stateful:
-            begin_state(checkpoint, spec, self._frames.manifest, session)
-        listener = QueryListener(
-            self._board,
-            spec.name,
-            StateNotes(checkpoint),
-            self._outside.offset_listener(spec),
-            counts=shape != "batches",
-            committed=afterwards.enqueue_batch if shape == "observed" else None,
-        )
-        listener.listen(session)
+            begin_state(checkpoint, spec, self.frames.manifest, session)
+        notes, publish_offsets = StateNotes(checkpoint), self.resources.offset_listener(spec)
+        on_commit = scan.enqueue_batch if shape == "observed" else None
+        QueryListener(self.board, spec.name, notes, publish_offsets, shape != "batches", on_commit).listen(session)
         writer = writer.queryName(spec.name).option("checkpointLocation", str(checkpoint))
         if ends:
             writer = writer.trigger(availableNow=True)
@@ -204,20 +129,19 @@ class Launcher:
             writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
         elif isinstance(spec.trigger, RealTime) and shape == "observed":
             writer = writer.trigger(realTime=f"{spec.trigger.checkpoint_ms} milliseconds")  # type: ignore[call-overload]
-        self._board.start_query(spec.name, phases.phase_label)
-        idle = None if drain else IdleWatch(spec, self._place.heartbeat_directory(spec.name), reached_ms(checkpoint))
-        left = afterwards if shape == "observed" else None
-        most = self._row_limits(spec)
-        extent = CompletionTracker(checkpoint, _backlog_size(inputs, checkpoint)) if ends else None
+        self.board.start_query(spec.name, phases.phase_label)
+        idle = None if drain else IdleWatch(spec, self.place.heartbeat_directory(spec.name), reached_ms(checkpoint))
+        completion = CompletionTracker(checkpoint, _backlog_size(inputs, checkpoint)) if ends else None
         query = writer.start()
         list_once(query, () if ends else _list_once_readers(inputs))
-        about = (idle, drain, ends, shape, self._board, left, most, phases, extent, inputs, tables)
-        return LiveQuery(whole, query, failures, *about)
+        observer = scan if shape == "observed" else None
+        about = (shape, self.board, observer, self._row_limits(spec), phases, completion, inputs, tables)
+        return LiveQuery(whole, query, failures, idle, drain, ends, *about)
 
     def _shape(self, spec: QuerySpec, streams: Sequence[SourceCapabilities]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
         looks_up = any(entry.static for entry in spec.inputs)  # its tables are checked before each batch
-        if looks_up or not plain or spec.timed or spec.name in self._careful:
+        if looks_up or not plain or spec.timed or spec.name in self._in_batches:
             return "batches"
         sink = self._sink(spec.outputs[0])
         if not isinstance(sink, StreamSink) or sink.capabilities.compaction_key:
@@ -227,14 +151,15 @@ class Launcher:
         return "observed" if all(stream.has_positions for stream in streams) else "batches"
 
     def _open_batches(
-        self, keeping: DeadLetterCollector, session: SparkSession, tables: TableWatch, failures: list[PenstockError]
+        self, collector: DeadLetterCollector, session: SparkSession, tables: TableWatch, failures: list[PenstockError]
     ) -> DataStreamWriter:
-        spec, checkpoint = keeping.spec, self._place.checkpoint(keeping.spec.name).absolute()
-        streams = self._frames.open_inputs(spec, keeping.inputs, session)
+        reader = collector.reader
+        spec, checkpoint = reader.query, self.place.checkpoint(reader.query.name).absolute()
+        streams = self.frames.open_inputs(spec, reader.inputs, session)
         whole = fan_out_stream(spec, streams) if spec.fan_out else self._output_rows(spec, session)
         sinks = {output.node: self._sink(output) for output in spec.outputs}
-        writing = BatchWriter(spec, sinks, session, checkpoint, self._frames, self._board, keeping, tables, failures)
-        return whole.writeStream.foreachBatch(writing)
+        writer = BatchWriter(spec, sinks, session, checkpoint, reader, self.board, collector, tables, failures)
+        return whole.writeStream.foreachBatch(writer)
 
     def _open_stream(
         self,
@@ -245,21 +170,21 @@ class Launcher:
         observed: bool = False,
         realtime: bool = False,
     ) -> DataStreamWriter:
-        self._frames.open_inputs(spec, inputs, session, observed=observed)
+        self.frames.open_inputs(spec, inputs, session, observed=observed)
         sink = self._sink(spec.outputs[0])
         assert isinstance(sink, StreamSink)
         rows = self._output_rows(spec, session)
         return sink.write_stream(rows if sink.capabilities.takes_int256 else int256_to_texts(rows), realtime=realtime)
 
     def _output_rows(self, spec: QuerySpec, session: SparkSession) -> DataFrame:
-        return self._frames.run_steps(spec, session)[spec.outputs[0].view]
+        return self.frames.run_steps(spec, session)[spec.outputs[0].view]
 
     def _row_limits(self, spec: QuerySpec) -> dict[str, int]:
         most = {output.node: self._sink(output).capabilities.most_rows for output in spec.outputs}
         return {node: rows for node, rows in most.items() if rows is not None}
 
     def _sink(self, output: QueryOutput) -> Sink:
-        return self._frames.filling.sink(output.sink, output.node)
+        return self.frames.resolver.sink(output.sink, output.node)
 
 
 def _backlog_size(inputs: Sequence[QueryInput], checkpoint: Path) -> int | None:

@@ -1,6 +1,8 @@
 """Receives Spark's reports of committed batches."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -21,44 +23,31 @@ def last_committed_batch(query: StreamingQuery) -> int | None:
     return next((report["batchId"] for report in reports if "addBatch" in report["durationMs"]), None)
 
 
+@dataclass(frozen=True, slots=True)
 class QueryListener:
     """Listens to one query's session, and notes its batches and the state after them."""
 
-    def __init__(
-        self,
-        board: ProgressBoard,
-        query: str,
-        notes: StateNotes,
-        tell: Callable[[Positions], None] | None = None,
-        *,
-        counts: bool = False,
-        committed: Callable[[CommittedBatch], None] | None = None,
-    ) -> None:
-        """`tell` gets the Kafka positions after every batch, and `committed` Spark's whole report.
-
-        With `counts`, rows are counted from the report of Spark's sink, because no sink of ours counts them.
-        """
-        self._board = board
-        self._query = query
-        self._notes = notes
-        self._publish_offsets = tell
-        self._counts = counts
-        self._on_commit = committed
+    board: ProgressBoard
+    query: str
+    notes: StateNotes
+    publish_offsets: Callable[[Positions], None] | None
+    """Gets the Kafka positions after every batch."""
+    counts_rows: bool
+    """Whether to count rows from the report of Spark's sink, because no sink of ours counts them."""
+    on_commit: Callable[[CommittedBatch], None] | None
+    """Gets Spark's whole report of every batch."""
 
     def listen(self, session: SparkSession) -> None:
-        listen(session, lambda report: self.note_batch(CommittedBatch.from_json(report)), self._note_idle)
+        note_idle = partial(self.board.note_idle, self.query)
+        listen(session, lambda report: self._note_batch(CommittedBatch.from_json(report)), note_idle)
 
-    def note_batch(self, batch: CommittedBatch) -> None:
-        self._notes.add(batch.batch_id, batch.operators, batch.cells)
-        if self._on_commit is not None:
-            self._on_commit(batch)
-        if self._counts:
-            self._board.count_written(self._query, batch.rows_out, batch_id=batch.batch_id)
-        self._board.commit_batch(
-            self._query, batch.batch_id, batch.rows_in, batch.batch_ms, batch.rows_per_second, batch.late
-        )
-        if self._publish_offsets is not None:
-            self._publish_offsets(lowest_positions(map(flatten_positions, batch.ends)))
-
-    def _note_idle(self) -> None:
-        self._board.note_idle(self._query)
+    def _note_batch(self, batch: CommittedBatch) -> None:
+        self.notes.add(batch.batch_id, batch.operators, batch.cells)
+        if self.on_commit is not None:
+            self.on_commit(batch)
+        if self.counts_rows:
+            self.board.count_written(self.query, batch.rows_out, batch_id=batch.batch_id)
+        counts = (batch.rows_in, batch.batch_ms, batch.rows_per_second, batch.late)
+        self.board.commit_batch(self.query, batch.batch_id, *counts)
+        if self.publish_offsets is not None:
+            self.publish_offsets(lowest_positions(map(flatten_positions, batch.ends)))

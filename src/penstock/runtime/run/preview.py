@@ -14,7 +14,7 @@ from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.int256.columns import int256_to_texts
 from penstock.errors import PlanRefused, ServiceError
-from penstock.manifest.model import Manifest, Pushdown, QuerySpec
+from penstock.manifest.model import Manifest, Pushdown
 from penstock.project.yaml.variables import Environ
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.input_rows import prepare_input
@@ -83,10 +83,6 @@ def _compute_view(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame
         entry = each.entry
         rows = prepare_input(each.open_table(session), entry)
         rows.createOrReplaceTempView(quote_spark_identifier(entry.view))
-    needed = _steps_up_to(query, node_id)
-    return frames.run_steps(needed, session)[node_id]
-
-
-def _steps_up_to(query: QuerySpec, node_id: str) -> QuerySpec:
     last = next(place for place, step in enumerate(query.steps) if step.view == node_id)
-    return query.model_copy(update={"steps": query.steps[: last + 1], "pushdown": Pushdown()})
+    needed = query.model_copy(update={"steps": query.steps[: last + 1], "pushdown": Pushdown()})
+    return frames.run_steps(needed, session)[node_id]

@@ -1,14 +1,14 @@
 """The systems that the queries of a run use: offsets, topics, schemas, and dead letters."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from penstock.clients.clickhouse.offset_table import next_offsets
 from penstock.clients.clickhouse.settings_server import source_server
-from penstock.clients.clusters import Cluster, Clusters
+from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin, TopicState
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.registry.schema_cache import SchemaArrived
@@ -17,10 +17,10 @@ from penstock.errors import QueryFailed
 from penstock.manifest.model import Backfill, Input, QuerySpec
 from penstock.plan.deployed.consumer_groups import ChosenGroups, groups
 from penstock.plan.deployed.offsets import OffsetStore, reader_of, readers
-from penstock.plan.deployed.place import ProjectPlace
+from penstock.plan.deployed.place import ProjectPlace, last_number
 from penstock.plan.deployed.stores import StateStore
 from penstock.project.yaml.variables import Environ, resolve_variables
-from penstock.runtime.checkpoint.layout import last_number, last_offsets, start_offset
+from penstock.runtime.checkpoint.layout import last_offsets, start_offset
 from penstock.runtime.checkpoint.offset_commit import (
     OffsetCommitter,
     Positions,
@@ -51,81 +51,67 @@ def _written_topics(query: QuerySpec) -> frozenset[str]:
     return frozenset(str(o.sink["topic"]) for o in query.outputs if o.sink["type"] == "kafka" and "topic" in o.sink)
 
 
+@dataclass
 class RunResources:
     """Access to external systems, which are contacted only when needed."""
 
-    def __init__(
-        self,
-        clusters: Clusters,
-        place: ProjectPlace,
-        environ: Environ,
-        store: StateStore | None = None,
-        say: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        """With a `store`, offsets are stored there too. `say` prints warnings."""
-        self._clusters = clusters
-        self._place = place
-        self._environ = environ
-        self._offsets = None if store is None else OffsetStore(store, place.offsets_namespace)
-        self._groups = ChosenGroups(clusters, place)
-        self._say = say
-        self._warned: set[str] = set()
-        self._committers: dict[str, OffsetCommitter] = {}
+    clusters: Clusters
+    place: ProjectPlace
+    environ: Environ
+    store: StateStore | None = None
+    """Where offsets are stored too."""
+    say: Callable[[str], None] = lambda _: None
+    """Prints warnings."""
+    _warned: set[str] = field(default_factory=set)
+    _committers: dict[str, OffsetCommitter] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._offsets = None if self.store is None else OffsetStore(self.store, self.place.offsets_namespace)
+        self._groups = ChosenGroups(self.clusters, self.place)
 
     def warn_once(self, text: str) -> None:
         """Print a warning once per run."""
         if text not in self._warned:
             self._warned.add(text)
-            self._say(text)
-
-    @property
-    def source_cluster(self) -> Cluster | None:
-        """The cluster whose topics are read."""
-        return self._clusters.source
+            self.say(text)
 
     @cached_property
-    def errors(self) -> DeadLetterStore:
-        sink, owner = self._clusters.sink, self._place.namespace
-        return DirectoryDeadLetters(self._place.topics, owner) if sink is None else KafkaDeadLetters(sink, owner)
+    def dead_letters(self) -> DeadLetterStore:
+        sink, owner = self.clusters.sink, self.place.namespace
+        return DirectoryDeadLetters(self.place.topics, owner) if sink is None else KafkaDeadLetters(sink, owner)
 
     def offset_listener(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
         """Return the function that publishes the offsets of a query; None if the query does not read Kafka."""
-        source = self._clusters.source
+        source = self.clusters.source
         if source is None or not topics_of(spec):
             return None
-        shown, followed = groups(spec, self._place, source.group), self._committer("groups", self._commit)
-        kept = self._committer("offsets", self._offsets.put) if self._offsets is not None else None
+        shown = groups(spec, self.place, source.group)
+        in_groups = self._committer("groups", lambda group, positions: self._source_admin.commit(group, positions))
+        stored = self._committer("offsets", self._offsets.put) if self._offsets is not None else None
 
-        def tell(positions: Positions) -> None:
+        def publish_offsets(positions: Positions) -> None:
             for group, topics in shown.items():
-                followed.submit_positions(group, {place: at for place, at in positions.items() if place[0] in topics})
+                in_groups.submit_positions(group, {place: at for place, at in positions.items() if place[0] in topics})
             for reader, topic in readers(spec):
-                if kept is not None:
-                    kept.submit_positions(reader, {place: at for place, at in positions.items() if place[0] == topic})
+                if stored is not None:
+                    stored.submit_positions(reader, {place: at for place, at in positions.items() if place[0] == topic})
 
-        return tell
+        return publish_offsets
 
     def _committer(self, name: str, commit: Callable[[str, Positions], None]) -> OffsetCommitter:
         if name not in self._committers:
-            self._committers[name] = OffsetCommitter(commit, self._say)
+            self._committers[name] = OffsetCommitter(commit, self.say)
         return self._committers[name]
-
-    def _commit(self, group: str, positions: Positions) -> None:
-        self._source_admin.commit(group, positions)
 
     @cached_property
     def _source_admin(self) -> KafkaAdmin:
-        assert self._clusters.source is not None
-        return KafkaAdmin(self._clusters.source.kafka)
+        assert self.clusters.source is not None
+        return KafkaAdmin(self.clusters.source.kafka)
 
     @property
     def is_embedded(self) -> bool:
         """Whether topics are directories."""
-        return self._clusters.sink is None and self._clusters.source is None
-
-    @property
-    def reads_kafka(self) -> bool:
-        return self._clusters.source is not None
+        return self.clusters.sink is None and self.clusters.source is None
 
     def read_topics(self, names: Iterable[str]) -> dict[str, TopicState]:
         """Return the current state of topics in the cluster that is read."""
@@ -133,7 +119,7 @@ class RunResources:
 
     def brokers(self, queries: Collection[QuerySpec]) -> list[Broker]:
         """Return the clusters that these queries read from or write to, each once."""
-        source, sink = self._clusters.source, self._clusters.sink
+        source, sink = self.clusters.source, self.clusters.sink
         read = {query.name: frozenset(topics_of(query)) for query in queries}
         written = {query.name: _written_topics(query) for query in queries}
         if source is not None and sink is not None and source.kafka == sink.kafka:
@@ -148,15 +134,14 @@ class RunResources:
 
     def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
         """Refuse to resume if unread records no longer exist: they would be skipped without notice."""
-        source = self._clusters.source
+        source = self.clusters.source
         if source is None or not topics_of(spec):
             return
         begun = last_offsets(checkpoint)
         reached = lowest_positions(map(parse_positions, begun))
         if not begun:
-            reached = {
-                (topic, n): at for topic, places in self._stored_offsets(spec).items() for n, at in places.items()
-            }
+            stored = self._stored_offsets(spec)
+            reached = {(topic, number): at for topic, of in stored.items() for number, at in of.items()}
         hint = f"`--allow-rebuild {spec.name}` begins again with the earliest records that are there"
         # The start of a topic that follows other phases was determined in the topic that existed then.
         later = {e.topic for e in spec.inputs if e.backfill and start_offset(checkpoint, e.name) is None}
@@ -170,8 +155,8 @@ class RunResources:
         admin, topics = self._source_admin, {topic for topic, _ in reached}
         found = admin.describe_topics({*topics, *topics_of(spec)})
         ids = {name: state.id for name, state in found.items() if state.id is not None}
-        kept = self._stored_ids(spec)
-        noted = {**kept, **noted_ids(checkpoint)}
+        stored = self._stored_ids(spec)
+        noted = {**stored, **noted_ids(checkpoint)}
         if topics:
             anew = recreated_topics(noted, ids)
             gone = list(describe_gone_records(reached, admin.ends(topics, earliest=True), admin.ends(topics), anew))
@@ -180,7 +165,7 @@ class RunResources:
         ids = {name: noted.get(name, number) if name in later else number for name, number in ids.items()}
         note_ids(checkpoint, ids)
         for reader, topic in readers(spec):
-            if self._offsets is not None and ids.get(topic) != kept.get(topic):
+            if self._offsets is not None and ids.get(topic) != stored.get(topic):
                 self._offsets.put_id(reader, topic, ids.get(topic))
 
     def _stored_ids(self, spec: QuerySpec) -> dict[str, str]:
@@ -195,12 +180,12 @@ class RunResources:
 
         Empty if the start is not fixed, or for a job, which never reads the topic.
         """
-        told = {} if backfill.offset_table is None else self._table_offsets(backfill.offset_table)
-        return told if backfill.is_all else {**self._configured_offsets(entry), **told}
+        covered = {} if backfill.offset_table is None else self._table_offsets(backfill.offset_table)
+        return covered if backfill.is_all else {**self._configured_offsets(entry), **covered}
 
     def _configured_offsets(self, entry: Input) -> dict[int, int]:
         """Return the start that a source configures, by partition; empty for the earliest records."""
-        source = resolve_variables(dict(entry.source), self._environ)[0]
+        source = resolve_variables(dict(entry.source), self.environ)[0]
         given, topic = source.get("starting_offsets", "earliest"), str(source["topic"])
         if isinstance(given, dict):
             return {int(number): int(at) for number, at in given.items()}
@@ -213,8 +198,8 @@ class RunResources:
 
     def _table_offsets(self, written: Mapping[str, Any]) -> dict[int, int]:
         """Return the offsets after the phases, from an offset table."""
-        table = OffsetTable.model_validate(resolve_variables(dict(written), self._environ)[0])
-        return next_offsets(source_server(self._clusters.settings).server, table.model_dump())
+        table = OffsetTable.model_validate(resolve_variables(dict(written), self.environ)[0])
+        return next_offsets(source_server(self.clusters.settings).server, table.model_dump())
 
     def check_start_offsets(self, spec: QuerySpec, checkpoint: Path, topic: str, begins: Mapping[int, int]) -> None:
         """Refuse to begin if records that should be read no longer exist."""
@@ -228,24 +213,21 @@ class RunResources:
         """
         if last_number(checkpoint / "offsets") is not None:
             return spec
-        kept = self._stored_offsets(whole)
-        inputs = tuple(
-            entry.model_copy(
-                update={"source": {**entry.source, "starting_offsets": self._merge_offsets(spec, entry, kept)}}
-            )
-            if entry.topic in kept and as_written.backfill is None
-            else entry
-            for entry, as_written in zip(spec.inputs, whole.inputs, strict=True)
-        )
-        return spec.model_copy(update={"inputs": inputs})
+        stored = self._stored_offsets(whole)
+        inputs = list(spec.inputs)
+        for at, (entry, as_written) in enumerate(zip(spec.inputs, whole.inputs, strict=True)):
+            if entry.topic in stored and as_written.backfill is None:
+                source = {**entry.source, "starting_offsets": self._merge_offsets(spec, entry, stored)}
+                inputs[at] = entry.model_copy(update={"source": source})
+        return spec.model_copy(update={"inputs": tuple(inputs)})
 
-    def _merge_offsets(self, spec: QuerySpec, entry: Input, kept: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
+    def _merge_offsets(self, spec: QuerySpec, entry: Input, stored: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
         """Return where to begin. A partition that the store does not know is newer, and is read from its first record;
         if a consumer group does not know a partition, nothing of it was read, and the source configures the start."""
         assert entry.topic is not None
         assert self._offsets is not None
         in_store = any(self._offsets.of(*each) for each in readers(spec) if each[1] == entry.topic)
-        return {**({} if in_store else self._configured_offsets(entry)), **kept[entry.topic]}
+        return {**({} if in_store else self._configured_offsets(entry)), **stored[entry.topic]}
 
     def resume_offsets(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> dict[int, int]:
         """Return the stored offsets of an input that has read all its phases and some of its topic; empty otherwise."""
@@ -270,22 +252,23 @@ class RunResources:
         """Return the stored offsets of a query, by topic and partition: from the store, else from a consumer group."""
         if self._offsets is None or spec.stateful:
             return {}
-        groups, told = self._groups.of(spec), list[tuple[str, dict[int, int]]]()
+        groups, known = self._groups.of(spec), list[Positions]()
         backfilled = {entry.topic for entry in spec.inputs if entry.backfill is not None}
         for reader, topic in (each for each in readers(spec) if each[1] not in backfilled):
-            told.append((topic, {**groups.get((reader, topic), {}), **self._offsets.of(reader, topic)}))
+            offsets = {**groups.get((reader, topic), {}), **self._offsets.of(reader, topic)}
+            known.append({(topic, number): at for number, at in offsets.items()})
         found: dict[str, dict[int, int]] = {}
-        for (topic, number), at in lowest_positions({(t, n): at for n, at in of.items()} for t, of in told).items():
+        for (topic, number), at in lowest_positions(known).items():
             found.setdefault(topic, {})[number] = at
         return found
 
     def resolve_schema(self, failure: Exception) -> bool:
-        return resolve_schema(self._clusters, failure)
+        return resolve_schema(self.clusters, failure)
 
     def ask_for_schemas(self) -> None:
         """Ask again for schemas that the registry did not have."""
-        if self._clusters.source is not None and self._clusters.source.schemas is not None:
-            self._clusters.source.schemas.refresh_missing()
+        if self.clusters.source is not None and self.clusters.source.schemas is not None:
+            self.clusters.source.schemas.refresh_missing()
 
     def close(self) -> None:
         for committer in self._committers.values():

@@ -9,42 +9,14 @@ from pyspark.sql import SparkSession
 from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.errors import PenstockError, PlanRefused
 from penstock.manifest.model import QuerySpec
+from penstock.plan import steps
 from penstock.plan.changes.locations import resolve_locations
 from penstock.plan.changes.renames import record_rename
 from penstock.plan.deployed.place import ProjectPlace
 from penstock.plan.deployed.slots import record_adoption, record_topics
-from penstock.plan.deployed.state import (
-    forget_connector,
-    forget_virtual_topic,
-    record_connector,
-    record_places,
-    record_virtual_topic,
-    retire_query,
-)
+from penstock.plan.deployed.state import forget_resource, record_places, record_resource, retire_query
 from penstock.plan.deployed.stores import StateStore
-from penstock.plan.steps import (
-    AdoptState,
-    CarryQuery,
-    ChangeConnector,
-    ChangeTopic,
-    ChangeVirtualTopic,
-    CreateConnector,
-    CreateTopic,
-    CreateVirtualTopic,
-    DeleteConnector,
-    DeleteVirtualTopic,
-    EmptyOutput,
-    HoldQuery,
-    LeaveTopic,
-    Plan,
-    PutSchema,
-    RebuildQuery,
-    RestartConnector,
-    RestartQuery,
-    ResumeQuery,
-    RetireQuery,
-    StartQuery,
-)
+from penstock.plan.steps import Plan
 from penstock.project.yaml.variables import Environ
 from penstock.runtime.checkpoint.layout import discard, set_aside
 from penstock.runtime.delivery.progress import ProgressBoard
@@ -76,66 +48,63 @@ def start(
     if plan.refusals:
         raise PlanRefused.from_refusals(plan.refusals)
     board = board or ProgressBoard([q.name for q in plan.queries])
-    kept = store if plan.manifest.project.format == "pipeline" else None
-    outside = RunResources(clusters, place, environ, kept, say)
-    filling = ConfigResolver(place.root, environ, clusters)
-    frames = Frames(plan.manifest, place.root, spark, filling, now_ms, place.heartbeat_directory)
-    _prepare(plan, frames, outside, SystemChanges(clusters, place, environ), place, store)
+    offsets = store if plan.manifest.project.format == "pipeline" else None
+    resources = RunResources(clusters, place, environ, offsets, say)
+    resolver = ConfigResolver(place.root, environ, clusters)
+    frames = Frames(plan.manifest, place.root, spark, resolver, now_ms, place.heartbeat_directory)
+    _prepare(plan, frames, resources, SystemChanges(clusters, place, environ), place, store)
     for query in plan.queries:
         record_places(store, place, query.name, resolve_locations(query, environ))
-    return Run(plan, frames, outside, place, store, board)
+    return Run(plan, frames, resources, place, store, board)
 
 
 def _prepare(
-    plan: Plan,
-    frames: Frames,
-    outside: RunResources,
-    changes: SystemChanges,
-    place: ProjectPlace,
-    store: StateStore,
+    plan: Plan, frames: Frames, resources: RunResources, changes: SystemChanges, place: ProjectPlace, store: StateStore
 ) -> None:
     """Carry out every step of a plan before the first query starts."""
     for query in plan.queries:
         if query.asks:
             _check_models(query, frames)
     if not place.is_of_pipeline:
-        record_topics(store, place, "embedded" if outside.is_embedded else "kafka")
+        record_topics(store, place, "embedded" if resources.is_embedded else "kafka")
     for step in plan.steps:
         match step:
-            case AdoptState(adoption):
+            case steps.AdoptState(adoption):
                 record_adoption(store, place, adoption)
-            case CarryQuery(rename):
+            case steps.CarryQuery(rename):
                 record_rename(store, place, rename)
-            case PutSchema(schema):
+            case steps.PutSchema(schema):
                 changes.put_schema(schema)
-            case CreateTopic(topic):
+            case steps.CreateTopic(topic):
                 changes.create_topic(topic)
-            case ChangeTopic(topic, partitions, config):
+            case steps.ChangeTopic(topic, partitions, config):
                 changes.change_topic(topic, partitions, config)
-            case RebuildQuery(query):
-                outside.forget_offsets(query)  # may be refused, before anything has changed
+            case steps.RebuildQuery(query):
+                resources.forget_offsets(query)  # may be refused, before anything has changed
                 set_aside(place.checkpoint(query.name))
-            case EmptyOutput(output):  # after the checkpoints of all its readers are moved away
-                frames.filling.sink(output.sink, output.node).empty()
-            case StartQuery(query) | RestartQuery(query) if not store.lasts:
+            case steps.EmptyOutput(output):  # after the checkpoints of all its readers are moved away
+                frames.resolver.sink(output.sink, output.node).empty()
+            case steps.StartQuery(query) | steps.RestartQuery(query) if not store.lasts:
                 discard(place.checkpoint(query.name))
-            case RetireQuery(name):
+            case steps.RetireQuery(name):
                 retire_query(store, place, name)
-            case CreateConnector(connector) | ChangeConnector(connector):
-                record_connector(store, place, connector.name, str(connector.cluster))
+            case steps.CreateConnector(connector) | steps.ChangeConnector(connector):
+                record_resource(store, place, "connector", connector.name, str(connector.cluster))
                 changes.put_connector(connector)
-            case RestartConnector(connector):
+            case steps.RestartConnector(connector):
                 changes.restart_connector(connector)
-            case DeleteConnector(name, cluster):
+            case steps.DeleteConnector(name, cluster):
                 changes.delete_connector(name, cluster)
-                forget_connector(store, place, name)
-            case CreateVirtualTopic(rule, cluster) | ChangeVirtualTopic(rule, cluster):
-                record_virtual_topic(store, place, rule.virtual_topic, cluster)
+                forget_resource(store, place, "connector", name)
+            case steps.CreateVirtualTopic(rule, cluster) | steps.ChangeVirtualTopic(rule, cluster):
+                record_resource(store, place, "virtual-topic", rule.virtual_topic, cluster)
                 changes.put_virtual_topic(rule)
-            case DeleteVirtualTopic(name, cluster):
+            case steps.DeleteVirtualTopic(name, cluster):
                 changes.delete_virtual_topic(name, cluster)
-                forget_virtual_topic(store, place, name)
-            case LeaveTopic() | StartQuery() | ResumeQuery() | RestartQuery() | HoldQuery():
+                forget_resource(store, place, "virtual-topic", name)
+            case (
+                steps.LeaveTopic() | steps.StartQuery() | steps.ResumeQuery() | steps.RestartQuery() | steps.HoldQuery()
+            ):
                 pass
             case _:
                 assert_never(step)

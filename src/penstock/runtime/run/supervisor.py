@@ -19,12 +19,10 @@ from penstock.runtime.dead_letters.masking import mask_failure
 from penstock.runtime.delivery.progress import ProgressBoard
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.run.backoff import Retries
-from penstock.runtime.run.broker_watch import BrokerWatch
-from penstock.runtime.run.launch import DrainPolicy, Launcher, LiveQuery
-from penstock.runtime.run.query_failure import query_failure
+from penstock.runtime.run.kafka_watch import KafkaWatch
+from penstock.runtime.run.launch import Launcher
+from penstock.runtime.run.live_query import DrainPolicy, LiveQuery
 from penstock.runtime.run.resources import RunResources
-from penstock.runtime.run.schema_restart import SchemaRestarts
-from penstock.runtime.run.topic_watch import TopicWatch
 from penstock.runtime.spark.errors import expect_spark
 from penstock.runtime.spark.process import is_spark_gone, spark_lost_error
 from penstock.spark_internals.errors import SPARK_ERRORS
@@ -41,7 +39,7 @@ class Run:
         self,
         plan: Plan,
         frames: Frames,
-        outside: RunResources,
+        resources: RunResources,
         place: ProjectPlace,
         store: StateStore,
         board: ProgressBoard,
@@ -50,16 +48,14 @@ class Run:
         self.board = board
         self._place = place
         self._store = store
-        self._outside = outside
+        self._resources = resources
         self._frames = frames
-        self._launcher = Launcher(frames, outside, place, board)
-        self._topics = TopicWatch(plan, outside, place)
-        self._brokers = BrokerWatch(plan.queries, outside, board)
+        self._launcher = Launcher(frames, resources, place, board)
+        self._kafka = KafkaWatch(plan, resources, place, board)
         self._live: dict[str, LiveQuery] = {}
         self._retries = Retries()
         self._recorded: set[str] = set()
         self._started: set[str] = set()
-        self._schema_restarts = SchemaRestarts()
         self.failures: list[PenstockError] = []
         """The failures of queries that are not retried, in order."""
         self._stopping = threading.Event()
@@ -73,7 +69,7 @@ class Run:
         fails, only those that read from it are held back; the first failure is raised at the end.
         """
         failures: dict[str, PenstockError] = {}
-        self._brokers.begin()
+        self._kafka.begin(with_topics=False)
         for wave in waves(self.plan.queries):
             for query in wave:
                 self._wait(idle, failures, until_fewer_than=AT_ONCE)
@@ -120,8 +116,7 @@ class Run:
                 self._schedule_retry(query, why)
             else:
                 self._fail(query, why)
-        self._topics.begin()
-        self._brokers.begin()
+        self._kafka.begin(with_topics=True)
         self._wait(idle)
         if self.failures:
             raise self.failures[0]
@@ -183,11 +178,10 @@ class Run:
 
     def close(self) -> None:
         """End all running queries. A current batch is dropped and retried at the next start."""
-        self._topics.close()
-        self._brokers.close()
+        self._kafka.close()
         for live in self._live.values():
             for output in live.spec.outputs:
-                self._frames.filling.sink(output.sink, output.node).cancel()
+                self._frames.resolver.sink(output.sink, output.node).cancel()
         for name, live in self._live.items():
             with suppress(*SPARK_ERRORS, OSError):  # Spark may have ended, and the query with it
                 live.stop(self._until)
@@ -198,19 +192,17 @@ class Run:
             self.board.end_query(name, "stopped")
         self.board.close()
         if not self._abandoned:
-            self._outside.close()
+            self._resources.close()
 
     def _wait(
-        self,
-        idle: Callable[[], None],
-        failures: dict[str, PenstockError] | None = None,
-        until_fewer_than: int = 1,
+        self, idle: Callable[[], None], failures: dict[str, PenstockError] | None = None, until_fewer_than: int = 1
     ) -> None:
         while len(self._live) + len(self._retries) >= until_fewer_than and not self._stopping.is_set():
             self._start_due(failures)
             for name, live in list(self._live.items()):
-                ended = self._has_ended(live)
-                if not ended and (trouble := self._topics.find_failure(name)) is not None:
+                with expect_spark():
+                    ended = live.has_ended()
+                if not ended and (trouble := self._kafka.find_failure(name)) is not None:
                     live.failures.append(trouble)
                     ended = True
                 self._record(live.spec)
@@ -218,17 +210,12 @@ class Run:
                     live.idle.check_query(live.query)
                 if live.has_enough:
                     self.stop()
-                if not ended and live.extent is not None and (reached := live.extent.estimate_completion(live.query)):
+                if not ended and live.completion and (reached := live.completion.estimate_completion(live.query)):
                     self.board.note_completion(name, reached.part, reached.rows, reached.left_secs)
                 if ended:
                     del self._live[name]
                     self._finish_query(live, failures)
             idle()
-
-    def _has_ended(self, live: LiveQuery) -> bool:
-        with expect_spark():
-            ended = live.is_lost or not (live.query.isActive or self._schema_restarts.is_stopping(live))
-            return ended or self._schema_restarts.has_stopped(live)
 
     def _record(self, spec: QuerySpec) -> None:
         """Record the definition of a query after its first committed batch, which proves that it runs."""
@@ -243,12 +230,12 @@ class Run:
         if error is None:
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             if not live.phases.advance_phase():
-                if live.extent is not None:
+                if live.completion is not None:
                     self.board.note_completion(live.spec.name, 1.0, 0, None)
                 self.board.end_query(live.spec.name, "finished")
                 return
         try:
-            if error is None or self._outside.resolve_schema(error) or self._launcher.try_fallback(live, error):
+            if error is None or self._resources.resolve_schema(error) or self._launcher.try_fallback(live, error):
                 self._start(live.spec, drain=live.drain)
                 return
             failure = self._failure(live, error)
@@ -258,7 +245,7 @@ class Run:
 
     def _failure(self, live: LiveQuery, error: Exception) -> PenstockError:
         checkpoint = self._place.checkpoint(live.spec.name)
-        return query_failure(live, error, lambda: self._outside.check_positions(live.spec, checkpoint))
+        return live.failure(error, lambda: self._resources.check_positions(live.spec, checkpoint))
 
     def _retry_or_fail(
         self, spec: QuerySpec, failure: PenstockError, failures: dict[str, PenstockError] | None, *, drain: bool
@@ -287,7 +274,7 @@ class Run:
         checkpoint = self._place.checkpoint(spec.name)
         if (damage := find_damage(checkpoint, batch_outputs(spec, self._place))) is not None:
             raise damage.failure(spec.name)
-        self._outside.check_positions(spec, checkpoint)
+        self._resources.check_positions(spec, checkpoint)
         self._start(spec, drain=drain)
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:

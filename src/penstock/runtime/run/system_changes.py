@@ -32,7 +32,7 @@ class SystemChanges:
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ServiceError("not-writable", f"cannot make {directory}: {error.strerror}") from error
+            raise ServiceError("not-writable", f"cannot create {directory}: {error.strerror}") from error
 
     def change_topic(self, topic: TopicSpec, partitions: int | None, config: Mapping[str, str]) -> None:
         if partitions is not None:

@@ -23,7 +23,7 @@ _OF_NODES: Final = frozenset({"column-names", "sql-duplicate-column"})
 def attribute_errors(node: str) -> Iterator[None]:
     """Translate Spark's errors within the block and attribute them to a node, given by its id."""
     kind, _, name = node.partition(".")
-    stopped = f"{kind} `{name}` cannot be {'read' if kind == 'source' else 'worked out'}"
+    stopped = f"{kind} `{name}` cannot be {'read' if kind == 'source' else 'computed'}"
     try:
         yield
     except AnalysisException as error:
@@ -48,9 +48,8 @@ def translate_error(error: AnalysisException) -> PenstockError:
     said, condition = error.getMessageParameters() or {}, error.getCondition() or ""
     match condition.partition(".")[0]:
         case "UNRESOLVED_COLUMN":
-            return _no_column(
-                _parts(said["objectName"]), [_parts(near) for near in _split_names(said.get("proposal", ""))]
-            )
+            near = [_parts(name) for name in said.get("proposal", "").split(", ") if name]
+            return _no_column(_parts(said["objectName"]), near)
         case "FIELD_NOT_FOUND":
             names = _NAME.findall(said["fields"])
             text = f"there is no field {said['fieldName']}"
@@ -69,17 +68,15 @@ def translate_error(error: AnalysisException) -> PenstockError:
             text = f"the {said['columnOrdinalNumber']} column is {types}".replace('"', "")
             return QueryFailed("sql-argument", text, hint="make them one type with CAST")
         case "INVALID_EXTRACT_BASE_FIELD_TYPE":
-            text = f"{said['base']} is {said['other']}, which has nothing inside of it".replace('"', "`")
+            text = f"{said['base']} is {said['other']}, which has no fields".replace('"', "`")
             return QueryFailed("sql-argument", text)
         case "DATATYPE_MISMATCH" if found := _MISMATCH.fullmatch(_plain_message(error)):
             text = f"`{found[1]}` cannot be computed: {found[2]}".replace('"', "")
             return QueryFailed("sql-argument", text, hint="make it another type with CAST")
     failure = failure_of(error)
-    return (
-        failure
-        if failure.retriable or failure.code != "query-failed"
-        else QueryFailed(failure.code, _plain_message(error))
-    )
+    if failure.retriable or failure.code != "query-failed":
+        return failure
+    return QueryFailed(failure.code, _plain_message(error))
 
 
 def _no_column(name: list[str], near: list[list[str]]) -> QueryFailed:
@@ -87,12 +84,8 @@ def _no_column(name: list[str], near: list[list[str]]) -> QueryFailed:
     text = f"there is no column `{'.'.join(name)}`"
     columns = [parts[-1] for parts in near]
     if ".".join(name) in columns:
-        return QueryFailed("sql-unknown-column", text, hint=f'a name with a dot stands in quotes: "{".".join(name)}"')
+        return QueryFailed("sql-unknown-column", text, hint=f'put a name with a dot in quotes: "{".".join(name)}"')
     return QueryFailed("sql-unknown-column", text, hint=did_you_mean(name[-1], columns, otherwise="there are"))
-
-
-def _split_names(names: str) -> list[str]:
-    return [name for name in names.split(", ") if name]
 
 
 def _parts(name: str) -> list[str]:

@@ -62,9 +62,7 @@ def failure_of(error: SparkError) -> PenstockError:
             hint = "mend the row, or set `on_error: dead_letter` where it is read"
             return QueryFailed(raised["code"], raised["text"], hint=hint)
     if (file := file_at_fault(error)) is not None:
-        hint = (
-            "mend it, or take it away; a query without state reads the others without it, with `on_error: dead_letter`"
-        )
+        hint = "mend or remove it; with `on_error: dead_letter`, a query without state reads the others without it"
         return QueryFailed("file-unreadable", f"{file.address} cannot be read: {file.why}", hint=hint)
     if misfit := _MISFIT.search("\n".join((*said, *java_causes(error)))):
         text = f"its state does not fit the rows that it reads{f': {misfit[1]}' if misfit[1] else ''}"
@@ -72,9 +70,7 @@ def failure_of(error: SparkError) -> PenstockError:
         return QueryFailed("rebuild-refused", text, hint=hint)
     if program := _NOT_STARTED.search("\n".join(said)):
         text = f"Spark cannot start {program[1]}: there is no such program"
-        hint = (
-            "`spark.pyspark.python` is started on every machine of a cluster, and by queries with state on this one too"
-        )
+        hint = "`spark.pyspark.python` is started on every machine of a cluster, and by queries with state on this one"
         return QueryFailed("query-failed", text, hint=hint)
     named = [message for message in said if message.startswith("[")]
     beneath = [*java_causes(error), *stream_causes(error)]
@@ -94,11 +90,9 @@ def _passing_failure(text: str) -> QueryFailed | None:
         hint = "free some space where `.penstock` and Spark's `spark.local.dir` are"
         return QueryFailed("disk-full", f"the disk is full: {full[0]}", hint=hint, retriable=True)
     if lost := _WORKER_LOST.search(text):
-        killed = OomKills.has_occurred()
-        why = OUT_OF_MEMORY if killed else lost[0]
-        hint = (
-            MORE_MEMORY if killed else "it was killed or crashed; a process that is out of memory is killed like that"
-        )
+        why, hint = lost[0], "it was killed or crashed; a process that is out of memory is killed like that"
+        if OomKills.has_occurred():
+            why, hint = OUT_OF_MEMORY, MORE_MEMORY
         return QueryFailed("worker-lost", f"a Python worker of Spark ended: {why}", hint=hint, retriable=True)
     if _WORKER_SLOW in text:
         hint = "the machine is too busy; fewer queries at a time, or more cores, help"
@@ -164,10 +158,9 @@ def is_row_error(error: SparkError | PenstockError) -> bool:
     """Whether Spark or a sink failed because of a row's values: SQLSTATE class 22, or a record too large for Kafka."""
     if isinstance(error, PenstockError):
         return error.code == "rows-refused"
-    said = [str(error), *java_causes(error)]
-    return any(
-        _TOO_LARGE in message or any(state.startswith("22") for state in _STATE.findall(message)) for message in said
-    )
+    messages = [str(error), *java_causes(error)]
+    states = [state for message in messages for state in _STATE.findall(message)]
+    return any(state.startswith("22") for state in states) or any(_TOO_LARGE in message for message in messages)
 
 
 def is_input_error(error: Exception) -> bool:
@@ -190,8 +183,6 @@ def unknown_schema(error: Exception) -> int | None:
 _UNKNOWN_SCHEMA: Final = re.compile(re.escape(UNKNOWN_SCHEMA) + "([0-9A-F]{8})")
 _STATE: Final = re.compile(r"SQLSTATE: (\w+)")
 _TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
-
-
 _PASSING: Final = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|NotLeaderOrFollower|"
     r"LeaderNotAvailable|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotEnoughReplicas\w*|KafkaStorage|"
@@ -203,9 +194,7 @@ _PASSING: Final = re.compile(
 Also Spark's errors when a thread is interrupted."""
 
 
-_LOST: Final = re.compile(
-    r"failOnDataLoss|data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition", re.IGNORECASE
-)
+_LOST: Final = re.compile(r"(?i)failOnDataLoss|data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition")
 
 
 def is_lost_records_error(error: Exception) -> bool:
@@ -236,8 +225,6 @@ def _messages(error: SparkError) -> Iterator[str]:
 
 
 _OF_FUNCTIONS: Final = re.compile(r"(\[(?:WIDE_NUMBER|ROW_FUNCTION)\] .*?)\. SQLSTATE")
-
-
 _HEADER: Final = re.compile(r"CSV header does not conform to the schema\.\s+Header: ([^\n]*)\n\s*Schema: ([^\n]*)")
 _HEADER_LENGTH: Final = re.compile(r"CSV header is not equal to .*\s+Header length: (\d+), schema size: (\d+)")
 

@@ -41,7 +41,7 @@ def spark_lost_error() -> ServiceError:
     return ServiceError("spark-lost", text, hint=hint, internal=True)
 
 
-OUT_OF_MEMORY: Final = "the operating system killed a process for want of memory (OOM)"
+OUT_OF_MEMORY: Final = "the operating system killed a process for lack of memory (OOM)"
 MORE_MEMORY: Final = (
     "give the machine or the container more memory, or Spark less of it: `runtime.spark.config`, `spark.driver.memory`"
 )
@@ -54,7 +54,6 @@ class OomKills:
 
     @classmethod
     def start(cls) -> None:
-        """Start to count."""
         cls._before = oom_kills()
 
     @classmethod

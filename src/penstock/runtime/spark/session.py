@@ -22,11 +22,10 @@ from penstock.clients.masked_answers import IN_WORKERS
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.spark.class_archive import archive_option
-from penstock.runtime.spark.code_archive import pack_code
 from penstock.runtime.spark.errors import failure_of
 from penstock.runtime.spark.masked_log import MaskedFormatter, write_log_settings
 from penstock.runtime.spark.process import OomKills, is_spark_gone, kill_process, spark_lost_error
-from penstock.runtime.spark.python_workers import worker_python_variables
+from penstock.runtime.spark.python_workers import pack_code, worker_python_variables
 from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.spark_internals.jvm import (
     Jvm,
@@ -42,12 +41,7 @@ KEPT_LOGS: Final = 10
 _OPTIONS: Final = "spark.driver.defaultJavaOptions"
 _LATE_OPTIMISATION: Final = " ".join(
     f"-XX:Tier4{what}Threshold={calls}"
-    for what, calls in {
-        "Invocation": 100_000,
-        "MinInvocation": 12_000,
-        "Compile": 300_000,
-        "BackEdge": 800_000,
-    }.items()
+    for what, calls in {"Invocation": 100_000, "MinInvocation": 12_000, "Compile": 300_000, "BackEdge": 800_000}.items()
 )
 """Twenty times the JVM's own number of calls before it compiles a method with full optimization, which takes a third of
 the CPU time of a start and of short runs. Methods that process rows are called that often within a second."""
@@ -217,15 +211,16 @@ def _defer_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    kept: list[int] = []
-    before = {number: signal.signal(number, lambda n, _: kept.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
+    received: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda n, _: received.append(n)) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for received in dict.fromkeys(kept):
-        os.kill(os.getpid(), received)
+    for signum in dict.fromkeys(received):
+        os.kill(os.getpid(), signum)
 
 
 @contextmanager

@@ -20,6 +20,8 @@ from penstock.runtime.query.ml.scoring import Recipe, open_session, score
 from penstock.runtime.query.ml.signature import Signature, answer_of, check_arguments, signature_of
 from penstock.spark_internals.frames import python_calls
 
+_LONGEST: Final = 300
+
 
 @dataclass(frozen=True, slots=True)
 class _LoadedModel:
@@ -61,9 +63,8 @@ class MlFunctions:
             try:
                 text = (self._root / model.path).read_bytes()
             except OSError as error:
-                raise ServiceError(
-                    "ml-model-missing", f"the file `{model.path}` of `{model.model}` cannot be read: {error.strerror}"
-                ) from error
+                reason = f"the file `{model.path}` of `{model.model}` cannot be read: {error.strerror}"
+                raise ServiceError("ml-model-missing", reason) from error
             signature = _signature(model, text)
             sent = self._spark.sparkContext.broadcast(text)
             self._models[model.path] = _LoadedModel(hashlib.sha256(text).hexdigest(), signature, sent)
@@ -78,9 +79,6 @@ def _signature(model: AskedModel, content: bytes) -> Signature:
         text = f"`{model.path}` of `{model.model}` cannot be opened: {reason[:_LONGEST]}"
         hint = "it must be one ONNX file, its weights included, of a version that this onnxruntime knows"
         raise ServiceError("ml-model-unreadable", text, hint=hint) from error
-
-
-_LONGEST: Final = 300
 
 
 def _function(recipe: Recipe, model: Broadcast[bytes]) -> Any:

@@ -96,7 +96,6 @@ _CASTS: Final[dict[Kind, str]] = {"fraction": "DOUBLE", "whole": "BIGINT", "trut
 
 
 def signature_of(session: Any) -> Signature:
-
     def tensors(nodes: Any) -> tuple[Tensor, ...]:
         return tuple(Tensor(n.name, n.type, tuple(d if isinstance(d, int) else None for d in n.shape)) for n in nodes)
 
@@ -132,9 +131,8 @@ def check_arguments(model: str, inputs: Sequence[Tensor], arguments: Sequence[Da
 
 def _check_input(model: str, tensor: Tensor, *, alone: bool) -> None:
     if tensor.type not in ELEMENTS:
-        raise _mismatch(
-            f"`{model}` takes {tensor}, which no column can be", "export it with tensors of numbers or texts"
-        )
+        text = f"`{model}` takes {tensor}, which no column can be"
+        raise _mismatch(text, "export it with tensors of numbers or texts")
     if tensor.shape and tensor.shape[0] is not None:
         text = f"`{model}` takes {tensor.shape[0]} row(s) at a time: {tensor}"
         raise _mismatch(text, "export it with a first axis of any size")
@@ -187,10 +185,9 @@ def _pick_by_position(model: str, outputs: Sequence[Tensor], declared: StructTyp
     names = {tensor.name.casefold() for tensor in outputs}
     for pick, field in zip(picks, declared, strict=True):
         if field.name.casefold() in names and pick.output.casefold() != field.name.casefold():
-            text = f"by its place `{field.name}` of `ml_outputs` would be the output `{pick.output}` of `{model}`"
-            raise _mismatch(
-                text, f"the model gives {_describe_tensors(outputs)}; declare all fields by these names, or none"
-            )
+            text = f"by its position, `{field.name}` of `ml_outputs` would get the output `{pick.output}` of `{model}`"
+            hint = f"the model gives {_describe_tensors(outputs)}; declare all fields by these names, or none"
+            raise _mismatch(text, hint)
     return tuple(picks)
 
 
