@@ -348,6 +348,7 @@ def test_the_seam_between_rows_and_changes_has_no_gap_and_no_duplicate(
                         (number,),
                     )
                 db.execute("ROLLBACK" if dice.random() < 0.1 else "COMMIT")
+                stop.wait(0.005)  # all that is written must be read while more is written
 
     writers = [threading.Thread(target=write, args=(seed,)) for seed in range(4)]
     for writer in writers:

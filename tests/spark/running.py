@@ -4,10 +4,13 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from penstock.plan.deployed.place import ProjectPlace
@@ -88,15 +91,32 @@ class Running:
             (commits / name).unlink(missing_ok=True)
 
     def topic(self, name: str) -> list[dict[str, Any]]:
-        """The rows of an embedded topic that a model has written, read with Spark alone."""
-        folder = self.root / ".penstock" / "topics" / name
-        table = self.spark.read.option("recursiveFileLookup", "true").parquet(str(folder))
-        return [row.asDict(recursive=True) for row in table.collect()]
+        """The rows of an embedded topic that a model has written, read from its files."""
+        return parquet_rows(self.root / ".penstock" / "topics" / name)
 
     def show(self, node_id: str, limit: int = 100) -> list[dict[str, Any]]:
         checked = check(self.root / self.entry)
         session = self.spark.newSession()
         return peek(compile_project(checked), node_id, checked.root, session, limit, checked.environ, checked.clusters)
+
+
+def parquet_rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all Parquet files below a directory. Times are without a zone, in UTC."""
+    files = (path for path in sorted(folder.rglob("*.parquet")) if not path.name.startswith((".", "_")))
+    whole = pa.concat_tables((pq.read_table(path, partitioning=None) for path in files), promote_options="default")
+    rows = whole.to_pylist(maps_as_pydicts="strict")
+    return [{name: _without_zone(value) for name, value in row.items()} for row in rows]
+
+
+def _without_zone(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        case list():
+            return [_without_zone(each) for each in value]
+        case dict():
+            return {name: _without_zone(each) for name, each in value.items()}
+    return value
 
 
 def _put(path: Path, text: str) -> None:

@@ -21,6 +21,8 @@ from penstock.sql.types.columns import Column, Columns, spark_type
 from tests.flink import ONE_ROW, ROWS, Fixture, analysed, differences, groups, shown, translated
 from tests.spark.running import Running
 
+pytestmark = pytest.mark.as_deployed
+
 JSON = '{"a": {"b": [1, 2]}, "s": "[x]", "n": null}'
 ROW = (
     7, 9, 2.5, "a,b;c", "$1", None, datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 13, 14, 15, 987_000),

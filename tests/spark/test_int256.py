@@ -17,6 +17,8 @@ from penstock.spark_internals.expressions import try_column
 from penstock.sql.rewrite.int256 import rewrite_int256, rewrite_int256_condition
 from penstock.sql.types.int256 import FIELDS, LIMITS, Int256Type
 
+pytestmark = pytest.mark.as_deployed
+
 KINDS: list[Int256Type] = ["UINT256", "INT256"]
 MOST = 2**256 - 1
 

@@ -13,6 +13,8 @@ from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.jvm.strict_json import checked_json, json_row
 from penstock.spark_internals.expressions import java_column, java_struct
 
+pytestmark = pytest.mark.as_deployed
+
 SCHEMA = """
     id BIGINT, small INT, tiny TINYINT, short SMALLINT, yes BOOLEAN, text STRING, real DOUBLE,
     price DECIMAL(10, 2), most DECIMAL(18, 0), wide DECIMAL(38, 10), at TIMESTAMP, local TIMESTAMP_NTZ, day DATE,

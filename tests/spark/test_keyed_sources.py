@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
-from tests.spark.running import Running
+from tests.spark.running import Running, parquet_rows
 
 PROJECT = """
 project: {name: p}
@@ -25,7 +25,7 @@ def latest(running: Running, topic: str, key: str) -> dict[Any, tuple[Any, ...]]
     folders = sorted((running.root / ".penstock" / "topics" / topic).glob("*-*"), key=lambda f: f.name)
     found: dict[Any, tuple[Any, ...]] = {}
     for folder in folders:
-        rows = [row.asDict() for row in running.spark.read.parquet(str(folder)).collect()]
+        rows = parquet_rows(folder)
         seen = defaultdict(int)
         for row in rows:
             seen[row[key]] += 1

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.testing.rehearsal import Rehearsal
-from tests.spark.running import Running
+from tests.spark.running import Running, parquet_rows
 
 HOUR = "INTERVAL '1' HOUR"
 HOURLY = f"""SELECT TUMBLE_START(at, {HOUR}) AS hour_start, country, COUNT(*) AS n, SUM(amount) AS total
@@ -52,12 +52,11 @@ def hours(stream: Rehearsal, model: str = "hourly") -> list[tuple[Any, ...]]:
     return [(f"{r['hour_start']:%H:%M}", r["n"], r["total"], r["_gs_op"]) for r in stream.rows(model)]
 
 
-def errors(root: Path, spark: SparkSession) -> list[dict[str, Any]]:
+def errors(root: Path) -> list[dict[str, Any]]:
     folder = root / ".penstock" / "topics" / "orders.errors"
     if not folder.is_dir():
         return []
-    rows = spark.read.option("recursiveFileLookup", "true").parquet(str(folder)).collect()
-    return sorted((row.asDict() for row in rows), key=lambda row: (str(row["value"]), row["node"]))
+    return sorted(parquet_rows(folder), key=lambda row: (str(row["value"]), row["node"]))
 
 
 def test_an_order_after_its_hour_corrects_it_within_the_lateness_and_is_late_beyond(
@@ -77,7 +76,7 @@ def test_an_order_after_its_hour_corrects_it_within_the_lateness_and_is_late_bey
     assert stream.run()["hourly"].late == 1
     stream.until(at("12:00"))
     assert hours(stream) == [("09:00", 2, 30, "i"), ("09:00", 3, 35, "u"), ("10:00", 2, 8, "i")]
-    (letter,) = errors(tmp_path, spark)
+    (letter,) = errors(tmp_path)
     assert (letter["code"], letter["node"], letter["topic"]) == ("late", "model.hourly", "orders.v1")
     row = {"id": 5, "country": "DE", "amount": 100, "at": "2026-01-01T09:56:00.000000Z"}
     assert json.loads(letter["value"]) == row
@@ -103,7 +102,7 @@ def test_rows_that_come_too_late_are_kept_for_every_operator_that_finds_them(
     stream.send("orders", [order(3, "09:40", 9), order(5, "09:41", 0)])
     found = stream.run()
     assert {name: row.late for name, row in found.items()} == {"halves": 1, "totals": 2, "priced": 2}
-    letters = [(row["node"], json.loads(row["value"])) for row in errors(tmp_path, spark)]
+    letters = [(row["node"], json.loads(row["value"])) for row in errors(tmp_path)]
     assert sorted((node, row["id"]) for node, row in letters) == [
         ("model.halves", 3),
         ("model.priced", 3),
@@ -117,7 +116,7 @@ def test_rows_that_come_too_late_are_kept_for_every_operator_that_finds_them(
         _die_before_keeping(tmp_path, spark, query)
     stream.send("orders", [order(4, "10:05", 7)])
     stream.until(at("12:00"))
-    assert [(row["node"], json.loads(row["value"])) for row in errors(tmp_path, spark)] == letters
+    assert [(row["node"], json.loads(row["value"])) for row in errors(tmp_path)] == letters
     assert [(f"{r['window_start']:%H:%M}", r["n"]) for r in stream.rows("halves")] == [("09:00", 2), ("09:30", 4)]
     assert sorted((r["id"], r["total"]) for r in stream.rows("totals")) == [(1, 5), (2, 11), (4, 18)]
     assert sorted((r["id"], r["rate"]) for r in stream.rows("priced")) == [(1, 3), (2, 3), (4, 3)]

@@ -17,6 +17,8 @@ from penstock.sql.rewrite.int256 import rewrite_int256
 from penstock.sql.types.int256 import Int256Type
 from penstock.sql.types.long_decimals import decimal_bytes
 
+pytestmark = pytest.mark.as_deployed
+
 A: Int256Type = "DECIMAL(100, 18)"
 B: Int256Type = "DECIMAL(60, 6)"
 

@@ -13,6 +13,8 @@ from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.sql.types.columns import spark_type
 from tests.pipelines import COLUMNS, Fixture, groups, shown, studied, translated
 
+pytestmark = pytest.mark.as_deployed
+
 JSON = '{"a": {"b": [1, 2]}, "s": "[x]", "n": null}'
 ROW = (
     7, 9, 2.5, "a,b;c", "$1", None, datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 13, 14, 15, 987_000),

@@ -12,6 +12,8 @@ from penstock.cli.options import OutputFormat
 from penstock.errors import PlanRefused
 from penstock.testing.rehearsal import Rehearsal
 
+pytestmark = pytest.mark.as_deployed
+
 PROJECT = """
 project: {name: shop}
 sources:

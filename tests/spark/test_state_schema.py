@@ -14,6 +14,8 @@ import pytest
 from penstock.errors import PenstockError, PlanRefused
 from tests.spark.running import Running
 
+pytestmark = pytest.mark.as_deployed
+
 SHAPES = """
 project: {name: shapes}
 sources:

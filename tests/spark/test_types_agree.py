@@ -13,6 +13,8 @@ from penstock.sql.parse.query import Query, parse
 from penstock.sql.rewrite.translate import to_spark
 from penstock.sql.types.columns import Column, spark_type
 
+pytestmark = pytest.mark.as_deployed
+
 COLUMNS = (
     Column("ti", "TINYINT"), Column("si", "SMALLINT"), Column("i", "INT"), Column("b", "BIGINT"),
     Column("f", "FLOAT"), Column("d", "DOUBLE"), Column("n", "DECIMAL(10, 2)"), Column("m", "DECIMAL(5, 0)"),
