@@ -21,7 +21,7 @@ from tests.contract.services import Mortal, MortalClickHouse, MortalPostgres
 from tests.contract.subjects import Database
 from tests.endpoint import HANG, Says, endpoint
 from tests.services import clickhouse
-from tests.services.stories import done, live
+from tests.services.live_runs import done, live
 from tests.spark.running import Running
 
 ROWS = [{"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 2}]
@@ -138,9 +138,9 @@ def test_rows_of_postgres_without_a_key_are_kept_and_the_last_of_a_key_counts(pi
     assert (done.rejected, done.kept_in) == (1, ("kept.errors",))
     found = sorted((row["id"], row["name"]) for row in db.rows("t"))
     assert found == [(1, "last"), (2, "b")]
-    (letter,) = pipeline.running.topic("kept.errors")
-    assert "null value in column" in letter["message"]
-    assert json.loads(letter["value"])["name"] == "nobody"
+    (dead_letter,) = pipeline.running.topic("kept.errors")
+    assert "null value in column" in dead_letter["message"]
+    assert json.loads(dead_letter["value"])["name"] == "nobody"
 
 
 @pytest.mark.parametrize("more", ["", " UNION ALL SELECT * FROM numbers WHERE id < 0"])
@@ -154,9 +154,9 @@ def test_rows_that_postgres_refuses_only_together_are_told_apart(more: str, pipe
     assert (done.rejected, done.rows_out) == (2, 8 + 10)
     assert sorted(row["id"] for row in db.rows("t")) == [0, 1, 2, 3, 4, 5, 6, 9]
     assert pipeline.ids("out") == [*range(10)]
-    letters = pipeline.running.topic("kept.errors")
-    assert sorted(json.loads(letter["value"])["id"] for letter in letters) == [7, 8]
-    assert "duplicate key value violates unique constraint" in letters[0]["message"]
+    dead_letters = pipeline.running.topic("kept.errors")
+    assert sorted(json.loads(dead_letter["value"])["id"] for dead_letter in dead_letters) == [7, 8]
+    assert "duplicate key value violates unique constraint" in dead_letters[0]["message"]
 
 
 ODD = [{"id": 1, "order": 'a"b', "it's": "x"}]
@@ -208,9 +208,9 @@ def test_rows_of_clickhouse_without_a_key_are_kept_and_the_last_of_a_key_counts(
     done = pipeline.run({"type": "clickhouse", "table": "t", "primary_key": "id"}, rows)
     assert (done.rows_out, done.rejected, done.kept_in) == (2, 1, ("kept.errors",))
     assert engine.query("SELECT id, name FROM t FINAL ORDER BY id").result_rows == [(1, "last"), (2, "b")]
-    (letter,) = pipeline.running.topic("kept.errors")
-    assert (letter["code"], json.loads(letter["value"])["name"]) == ("row-refused", "nobody")
-    assert "column `id` of table `t` is Int64: null" in letter["message"]
+    (dead_letter,) = pipeline.running.topic("kept.errors")
+    assert (dead_letter["code"], json.loads(dead_letter["value"])["name"]) == ("row-refused", "nobody")
+    assert "column `id` of table `t` is Int64: null" in dead_letter["message"]
 
 
 def test_names_of_clickhouse_may_be_words_of_sql_and_have_quotes(pipeline: Pipeline, engine: Any) -> None:

@@ -63,7 +63,9 @@ def test_rows_that_redis_refuses_are_kept_and_the_others_written(server: redis.R
     schema = "id INT, name STRING, n INT, _gs_op STRING"
     rows = spark.createDataFrame([(1, "a", 1, "i"), (2, "b", None, "i"), (None, "c", 3, "i")], schema)
     kept: dict[str, str] = {}
-    done = sink(server).write(rows, FIRST, lambda letters: kept.update({r.value: r.message for r in letters.collect()}))
+    done = sink(server).write(
+        rows, FIRST, lambda dead_letters: kept.update({r.value: r.message for r in dead_letters.collect()})
+    )
     assert (done.rows, done.refused, server.get("o:2")) == (1, 2, "no hash")
     assert kept['{"id":null,"name":"c","n":3,"_gs_op":"i"}'] == "a column of its key is null"
     assert "WRONGTYPE" in kept['{"id":2,"name":"b","n":null,"_gs_op":"i"}']

@@ -194,8 +194,8 @@ def test_where_the_newest_row_is_refused_an_older_one_of_its_key_counts(
     database.client.command(f"CREATE TABLE t ({columns}) ENGINE = ReplacingMergeTree ORDER BY id")
     sink = database.sink(append_only_mode=append_only, deduplicate=deduplicate)
     rows = frame(spark, CHANGES, (1, "ok", "i"), (1, "bad", "u"), (2, "x", "i")).coalesce(1)
-    written, letters = letters_of(sink, rows)
-    assert (written.refused, [said for _, said in letters.values()]) == (1, [ANY])
+    written, dead_letters = dead_letters_of(sink, rows)
+    assert (written.refused, [said for _, said in dead_letters.values()]) == (1, [ANY])
     assert database.rows("SELECT id, name FROM t FINAL ORDER BY id") == [(1, "ok"), (2, "x")]
 
 
@@ -229,9 +229,9 @@ def test_a_delete_without_a_key_is_refused_as_a_row(on_error: str, database: Dat
     if on_error == "stop":
         assert refused(sink, rows).code == "field-mismatch"
     else:
-        written, letters = letters_of(sink, rows)
-        assert (written, letters.keys()) == (WriteResult(3, 1), {2})
-        assert "column `name` of table `t` is String: null" in letters[2][1]
+        written, dead_letters = dead_letters_of(sink, rows)
+        assert (written, dead_letters.keys()) == (WriteResult(3, 1), {2})
+        assert "column `name` of table `t` is String: null" in dead_letters[2][1]
         assert database.rows("SELECT id, name FROM t FINAL ORDER BY id") == [(2, "b"), (3, "c")]
 
 
@@ -246,9 +246,9 @@ def test_a_delete_may_be_no_more_than_a_key(database: Database, spark: SparkSess
     database.sink().write(frame(spark, schema, *full), batch(1))
     nothing = [None] * len(some)
     gone = [(1, *nothing, 2, "d"), (2, *nothing, None, "d"), (4, *nothing, 1, "i"), (3, *some, 0, "d")]
-    written, letters = letters_of(database.sink(), frame(spark, schema, *gone))
-    assert (written, letters.keys()) == (WriteResult(2, 2), {2, 4})
-    assert "column `v` of table `t` is UInt32: null in a row that is deleted" in letters[2][1]
+    written, dead_letters = dead_letters_of(database.sink(), frame(spark, schema, *gone))
+    assert (written, dead_letters.keys()) == (WriteResult(2, 2), {2, 4})
+    assert "column `v` of table `t` is UInt32: null in a row that is deleted" in dead_letters[2][1]
     assert database.rows("SELECT id FROM t FINAL ORDER BY id") == [(2,), (3,)]
     database.client.command("DROP TABLE t")
     database.sink(schema_override={"name": "String"}).write(frame(spark, CHANGES, (1, "a", "i")), batch(2))
@@ -366,14 +366,14 @@ def test_a_type_that_does_not_fit_is_refused_before_a_table_is_made(database: Da
 # Rows that are refused
 
 
-def letters_of(sink: ClickHouseSink, rows: DataFrame) -> tuple[WriteResult, dict[int, tuple[dict[str, Any], str]]]:
+def dead_letters_of(sink: ClickHouseSink, rows: DataFrame) -> tuple[WriteResult, dict[int, tuple[dict[str, Any], str]]]:
     """What was written, and the rows that were kept, by id, each with what was said of it."""
     found: dict[int, tuple[dict[str, Any], str]] = {}
 
-    def keep(letters: DataFrame) -> None:
-        for letter in letters.collect():
-            row = json.loads(letter["value"])
-            found[row["id"]] = (row, letter["message"])
+    def keep(dead_letters: DataFrame) -> None:
+        for dead_letter in dead_letters.collect():
+            row = json.loads(dead_letter["value"])
+            found[row["id"]] = (row, dead_letter["message"])
 
     return sink.write(rows, FIRST, keep), found
 
@@ -391,17 +391,17 @@ def test_rows_that_do_not_fit_or_that_the_server_refuses_are_kept(database: Data
         "'i' AS _gs_op",
     )
     database.client.command("ALTER TABLE t ADD COLUMN at DateTime64(6, 'UTC')")
-    written, letters = letters_of(database.sink(batch_size=300), rows)
+    written, dead_letters = dead_letters_of(database.sink(batch_size=300), rows)
     assert written == WriteResult(997, 3)
-    assert letters.keys() == {7, 13, 700}
-    assert letters[7][0] == {"id": 7, "n": 100, "kind": "a", "at": "1970-01-01T00:00:07.000000Z", "_gs_op": "i"}
-    assert "small" in letters[7][1]
-    assert "column `n` of table `t` is Int8" in letters[13][1]
-    assert "does not take a row" in letters[700][1]
+    assert dead_letters.keys() == {7, 13, 700}
+    assert dead_letters[7][0] == {"id": 7, "n": 100, "kind": "a", "at": "1970-01-01T00:00:07.000000Z", "_gs_op": "i"}
+    assert "small" in dead_letters[7][1]
+    assert "column `n` of table `t` is Int8" in dead_letters[13][1]
+    assert "does not take a row" in dead_letters[700][1]
     found = [row[0] for row in database.rows("SELECT id FROM t ORDER BY id")]
-    assert found == [n for n in range(1000) if n not in letters]
-    again, letters = letters_of(database.sink(batch_size=300), rows)
-    assert (again, letters) == (WriteResult(0), {})
+    assert found == [n for n in range(1000) if n not in dead_letters]
+    again, dead_letters = dead_letters_of(database.sink(batch_size=300), rows)
+    assert (again, dead_letters) == (WriteResult(0), {})
 
 
 def test_a_batch_with_refused_rows_that_was_interrupted_is_not_inserted_twice(
@@ -410,8 +410,8 @@ def test_a_batch_with_refused_rows_that_was_interrupted_is_not_inserted_twice(
     database.client.command(CHECKED)
     rows = spark.range(0, 1000, 1, 2).selectExpr("id", "CASE id % 500 WHEN 7 THEN 100 ELSE 1 END AS n", "'a' AS kind")
     for _ in range(2):
-        written, letters = letters_of(database.sink(batch_size=300), rows)
-        assert (written, letters.keys()) == (WriteResult(998, 2), {7, 507})
+        written, dead_letters = dead_letters_of(database.sink(batch_size=300), rows)
+        assert (written, dead_letters.keys()) == (WriteResult(998, 2), {7, 507})
         assert database.rows("SELECT count(), uniqExact(id) FROM t") == [(998, 998)]
         database.client.command("TRUNCATE TABLE penstock_batches")
 
@@ -422,18 +422,18 @@ def test_an_older_row_counts_where_the_newest_of_its_key_is_refused(
 ) -> None:
     database.client.command(CHECKED)
     rows = frame(spark, "id BIGINT, n INT, kind STRING", (1, 1, "a"), (1, 2, "a"), (1, value, "a"), (2, 5, "a"))
-    written, letters = letters_of(database.sink(), rows)
+    written, dead_letters = dead_letters_of(database.sink(), rows)
     assert written == WriteResult(2, 1)
-    assert letters[1][0]["n"] == value
+    assert dead_letters[1][0]["n"] == value
     assert database.rows("SELECT id, n FROM t ORDER BY id") == [(1, 2), (2, 5)]
 
 
 def test_refused_rows_may_be_skipped_or_stop_the_query(database: Database, spark: SparkSession) -> None:
     database.client.command(CHECKED)
     rows = frame(spark, "id BIGINT, n INT, kind STRING", (1, 101, "a"), (2, 5, "a"))
-    assert letters_of(database.sink(on_error="skip"), rows) == (WriteResult(1, 1), {})
+    assert dead_letters_of(database.sink(on_error="skip"), rows) == (WriteResult(1, 1), {})
     with pytest.raises(QueryFailed) as caught:
-        database.sink(on_error="stop").write(rows, batch(1), lambda letters: None)
+        database.sink(on_error="stop").write(rows, batch(1), lambda dead_letters: None)
     assert (caught.value.code, caught.value.retriable) == ("rows-refused", False)
     assert database.rows("SELECT id FROM t") == [(2,)]
 
@@ -442,7 +442,7 @@ def test_a_table_that_refuses_everything_ends_the_query(database: Database, spar
     database.client.command(CHECKED)
     rows = spark.range(0, 10_000, 1, 1).selectExpr("id", "101 AS n", "'a' AS kind")
     with pytest.raises(QueryFailed, match="more than 100 rows of a part of the batch are refused"):
-        letters_of(database.sink(), rows)
+        dead_letters_of(database.sink(), rows)
 
 
 def test_names_may_be_anything(database: Database, spark: SparkSession) -> None:

@@ -26,7 +26,7 @@ from penstock.testing.values import VALUES, same, schema_of
 from penstock.workflow.stages import Target, check
 from tests.process.cli import background, wait_until
 from tests.services import clickhouse
-from tests.services.stories import Step, done, paused, resumed
+from tests.services.live_runs import Step, done, paused, resumed
 from tests.spark.running import Running
 
 NUMBERS = "CREATE TABLE numbers (id Int64, n UInt64, big UInt256, at DateTime64(3)) ENGINE = MergeTree ORDER BY id"

@@ -210,8 +210,10 @@ def test_spark_writes_the_topic_itself_once_it_comes_to_it(given: Given) -> None
     given.running.run()
     found = rows_of(consume(given.broker.plain, f"{given.topic}.out"))
     assert sorted(row["id"] for row in found) == list(range(30))
-    letters = [r for r in consume(given.broker.plain, "orders.errors") if r.headers["penstock.topic"] == given.topic]
-    assert [letter.headers["penstock.code"] for letter in letters] == ["not-json"]
+    dead_letters = [
+        r for r in consume(given.broker.plain, "orders.errors") if r.headers["penstock.topic"] == given.topic
+    ]
+    assert [dead_letter.headers["penstock.code"] for dead_letter in dead_letters] == ["not-json"]
 
 
 def test_values_of_text_files_are_of_the_types_that_the_topic_has(given: Given) -> None:

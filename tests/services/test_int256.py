@@ -93,7 +93,7 @@ class Given:
     def registered(self) -> int:
         return registries.register(self.registry, f"{self.topic}-value", TRANSFER)
 
-    def letters(self) -> list[tuple[str, str]]:
+    def dead_letters(self) -> list[tuple[str, str]]:
         """The codes and messages of what was kept of the records of the topic."""
         found: list[tuple[str, str]] = []
         for node in ("transfers.errors", "out.errors"):
@@ -181,7 +181,7 @@ def test_avro_goes_through_sql_into_both_databases_without_losing_a_digit(given:
         "token": "numeric(78,0)",
         "rate": "numeric(60,20)",
     }
-    assert given.letters() == []
+    assert given.dead_letters() == []
 
 
 PAYMENT = {
@@ -212,7 +212,7 @@ def test_decimals_with_a_fraction_are_filtered_computed_and_written_without_losi
     topic = f"{given.topic}-out"
     written = f"out: {{type: kafka, from: sums, topic: {topic}, data_format: avro, primary_key: id}}"
     given.write("data_format: avro", sql, f"{TABLES.format(schema=given.schema, key='id')}, {written}").running.run()
-    assert given.letters() == []
+    assert given.dead_letters() == []
     name = f"{given.schema}.t"
     kinds = given.database.rows(
         f"SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
@@ -263,10 +263,10 @@ def test_a_wide_number_is_a_key_and_filters_tell_its_last_digit(given: Given) ->
     assert given.client.query("SELECT id, n FROM t FINAL ORDER BY id").result_rows == wanted
     told = given.database.rows(f"SELECT id, n FROM {given.schema}.t ORDER BY id")
     assert told == [(str(a), str(b)) for a, b in wanted]
-    assert [code for code, _ in given.letters()] == ["field-mismatch"] * 3
+    assert [code for code, _ in given.dead_letters()] == ["field-mismatch"] * 3
 
 
-def test_a_row_that_does_not_fit_becomes_a_letter_and_the_others_are_written(given: Given) -> None:
+def test_a_row_that_does_not_fit_becomes_a_dead_letter_and_the_others_are_written(given: Given) -> None:
     number = given.registered()
     records = [transfer(number, n, amount, 1) for n, amount in ((1, 5), (2, MOST), (3, MOST - 1))]
     produce(given.broker.plain, given.topic, *records)
@@ -275,8 +275,8 @@ def test_a_row_that_does_not_fit_becomes_a_letter_and_the_others_are_written(giv
     progress = given.running.run()["transfers"]
     assert (progress.rows_out, progress.rejected) == (2, 1)
     assert given.database.rows(f"SELECT id, total FROM {given.schema}.t ORDER BY id") == [("1", "6"), ("3", str(MOST))]
-    (letter,) = given.letters()
-    assert letter == ("row-failed", f"[WIDE_NUMBER] {MOST} + 1 does not fit into UINT256")
+    (dead_letter,) = given.dead_letters()
+    assert dead_letter == ("row-failed", f"[WIDE_NUMBER] {MOST} + 1 does not fit into UINT256")
 
 
 def test_kafka_gets_decimals_in_avro_and_digits_in_json_and_reads_its_own_again(given: Given) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from penstock.clients.kafka.admin import KafkaAdmin
 from tests.process.cli import Inside, background, wait_until
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
-from tests.services.stories import done, live
+from tests.services.live_runs import done, live
 from tests.spark.running import Running
 
 PROJECT = """
@@ -44,7 +44,7 @@ def ids(broker: Broker, topic: str) -> list[int]:
     return sorted(row["id"] for row in rows_of(consume(broker.plain, f"{topic}-out")))
 
 
-def letters(broker: Broker, topic: str) -> list[int]:
+def dead_letters(broker: Broker, topic: str) -> list[int]:
     """The places of the records that were kept; one may be kept again."""
     topics = KafkaAdmin(broker.plain).topics()
     kept = [name for name in (f"{topic}.errors", f"{topic}-out.errors") if name in topics]
@@ -71,7 +71,7 @@ def test_rows_arrive_what_is_left_out_is_kept_and_later_runs_go_on(
         lambda _: ids(broker, topic) == [0] and writes_meanwhile(running.spark),
         done(lambda: produce(broker.plain, topic, b"gibberish", {"id": 2, "n": 0}, {"id": 3, "n": 5})),
         lambda _: ids(broker, topic) == [0, 3],
-        lambda run: letters(broker, topic) == [1, 2] and run.board.snapshot()[0].rejected == 2,
+        lambda run: dead_letters(broker, topic) == [1, 2] and run.board.snapshot()[0].rejected == 2,
         lambda _: told(broker, topic) == 4,
     )
     (mark,) = running.root.glob(".penstock/**/looked-through.json")
@@ -106,7 +106,7 @@ def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path, broker: Brok
     assert ended.returncode == 0, ended.stderr
     failing = [n for n in range(800) if n % 100 == 7]
     assert sorted(set(ids(broker, topic))) == [n for n in range(800) if n not in failing]
-    assert letters(broker, topic) == failing
+    assert dead_letters(broker, topic) == failing
 
 
 def _send(broker: Broker, topic: str, numbers: Iterable[int]) -> None:

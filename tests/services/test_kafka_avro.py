@@ -19,9 +19,9 @@ from penstock.sql.types.columns import Column
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
 from tests.services import registry as registries
+from tests.services.dead_letters import deliver
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
-from tests.services.letters import deliver
-from tests.services.stories import done, live, paused, resumed
+from tests.services.live_runs import done, live, paused, resumed
 from tests.spark.running import Running
 
 FIRST = {
@@ -126,10 +126,14 @@ def test_a_schema_that_appears_while_the_query_runs_loses_no_record(
         lambda _: seen() == {(1, "a"), (2, "b"), (3, "c"), (4, "d")},
         lambda run: (now := run.board.snapshot()[0]).state == "running" and now.rejected == 0,
     )
-    assert not [letter for letter in pending_dead_letters(check(running.root), None) if letter.about["topic"] == topic]
+    assert not [
+        dead_letter
+        for dead_letter in pending_dead_letters(check(running.root), None)
+        if dead_letter.about["topic"] == topic
+    ]
 
 
-def test_a_new_schema_is_learned_by_every_query_when_looking_through_and_when_letters_are_delivered(
+def test_a_new_schema_is_learned_by_every_query_when_looking_through_and_when_dead_letters_are_delivered(
     running: Running, broker: Broker, registry: str, topic: str
 ) -> None:
     asked = Registry([registry])
@@ -153,9 +157,9 @@ def test_a_new_schema_is_learned_by_every_query_when_looking_through_and_when_le
     assert {row["id"] for row in running.show(f"source.{topic}")} == {0, 1, 2}
     mark = check(running.root).place.checkpoint("seen") / "looked-through.json"
     mark.write_text(json.dumps({topic: {"0": 0}}))  # as if the process had died before it looked
-    letters = len(consume(broker.plain, f"{topic}.errors"))
+    dead_letters = len(consume(broker.plain, f"{topic}.errors"))
     running.run()
-    assert len(consume(broker.plain, f"{topic}.errors")) == letters + 1
+    assert len(consume(broker.plain, f"{topic}.errors")) == dead_letters + 1
 
     running.write({"stream_project.yml": text + models.replace("6 / id", "6 / NULLIF(id, 0)")})
     assert deliver(running, f"{topic}-shares") == {f"model.{topic}-shares": ReplayResult(1, 1)}
@@ -185,7 +189,7 @@ def test_a_schema_that_is_registered_after_its_records_is_asked_for_again(
     def seen() -> list[int]:
         return [row["id"] for row in rows_of(consume(broker.plain, f"{topic}.seen"))]
 
-    def letters() -> list[str]:
+    def dead_letters() -> list[str]:
         return [record.headers["penstock.offset"] for record in consume(broker.plain, f"{topic}.errors")]
 
     live(
@@ -195,15 +199,15 @@ def test_a_schema_that_is_registered_after_its_records_is_asked_for_again(
         lambda _: 3 in seen() or produce(broker.plain, topic, value(late, 3, "c", 2.5)),
     )
     assert 2 not in seen(), "a batch is read as it was begun"
-    assert "1" in letters()
+    assert "1" in dead_letters()
     notes = next((running.place.checkpoint("seen") / "kept").glob("*/schemas.json"))
     assert json.loads(notes.read_text())[str(late)] > 0
 
     notes.write_text(json.dumps({late: None}))  # as if the process had died before it looked through the first batch
     (running.place.checkpoint("seen") / "looked-through.json").write_text(json.dumps({topic: {"0": 0}}))
-    known = letters()
+    known = dead_letters()
     running.run()
-    assert letters()[len(known) :][:1] == ["1"]
+    assert dead_letters()[len(known) :][:1] == ["1"]
 
 
 def test_what_no_schema_fits_is_kept(running: Running, broker: Broker, registry: str, topic: str) -> None:
@@ -212,8 +216,8 @@ def test_what_no_schema_fits_is_kept(running: Running, broker: Broker, registry:
     produce(broker.plain, topic, value(known, 1, "a"), *bad, value(known, 2, "b"))
     progress = given(running, broker, registry, topic).run()["seen"]
     assert (progress.rows_out, progress.rejected) == (2, 4)
-    letters = [r for r in consume(broker.plain, "orders.errors") if r.headers["penstock.topic"] == topic]
-    assert [(r.headers["penstock.code"], r.value) for r in letters] == [
+    dead_letters = [r for r in consume(broker.plain, "orders.errors") if r.headers["penstock.topic"] == topic]
+    assert [(r.headers["penstock.code"], r.value) for r in dead_letters] == [
         ("not-avro", bad[0]),
         ("not-avro", bad[1]),
         ("schema-id-unknown", bad[2]),
@@ -439,8 +443,8 @@ def test_values_that_may_be_null_are_read_and_null_is_as_good_as_none(
     ]
     progress = given(running, broker, registry, topic).run()["seen"]
     assert (progress.rows_out, progress.rejected) == (3, 3)
-    letters = [r for r in consume(broker.plain, "orders.errors") if r.headers["penstock.topic"] == topic]
-    assert [r.headers["penstock.code"] for r in letters] == ["no-value", "no-value", "avro-unreadable"]
+    dead_letters = [r for r in consume(broker.plain, "orders.errors") if r.headers["penstock.topic"] == topic]
+    assert [r.headers["penstock.code"] for r in dead_letters] == ["no-value", "no-value", "avro-unreadable"]
 
 
 def test_a_registry_that_does_not_answer_for_a_while_loses_no_record(

@@ -1,4 +1,4 @@
-"""Letters in Kafka: listed, and delivered again once their cause is mended."""
+"""Dead letters in Kafka: listed, and delivered again once their cause is mended."""
 
 import json
 import secrets
@@ -18,8 +18,8 @@ from penstock.runtime.run.lock import run_lock
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
 from tests.process.cli import penstock
+from tests.services.dead_letters import deliver
 from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
-from tests.services.letters import deliver
 from tests.spark.running import Running
 
 PROJECT = """
@@ -236,20 +236,20 @@ def asked(*arguments: str, at: Path) -> Any:
     return json.loads(result.stdout)
 
 
-def test_letters_are_kept_in_the_kafka_that_is_read_where_no_other_is_named(
+def test_dead_letters_are_kept_in_the_kafka_that_is_read_where_no_other_is_named(
     running: Running, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, pipeline = new_topic(), Running(running.root, running.spark, "p.yml")
     KafkaAdmin(broker.plain).create(topic, 1, 1, {})
     monkeypatch.setenv("PENSTOCK__KAFKA_SOURCE__BROKERS", broker.plain.servers)
     pipeline.write({"p.yml": INTO_FILES.format(topic=topic)})
-    of_a_letter = [
+    of_a_dead_letter = [
         ("penstock.offset", b"77"),
         ("penstock.node", b"sink.other"),
         ("penstock.code", b"\xff"),
         ("t", b"1"),
     ]
-    produce(broker.plain, topic, {"id": 1, "n": 4}, (None, b"gibberish", of_a_letter), {"id": 2, "n": 0})
+    produce(broker.plain, topic, {"id": 1, "n": 4}, (None, b"gibberish", of_a_dead_letter), {"id": 2, "n": 0})
     progress = pipeline.run()[topic]
     assert (progress.rows_out, progress.rejected) == (1, 2)
     listed = asked("list", at=running.root / "p.yml")
@@ -276,7 +276,7 @@ def test_letters_are_kept_in_the_kafka_that_is_read_where_no_other_is_named(
 
 
 @pytest.mark.process
-def test_letters_are_listed_shown_delivered_and_discarded_by_commands(running: Running, broker: Broker) -> None:
+def test_dead_letters_are_listed_shown_delivered_and_discarded_by_commands(running: Running, broker: Broker) -> None:
     topic, root = new_topic(), running.root
     KafkaAdmin(broker.plain).create(topic, 1, 1, {})
     text = (PROJECT + RULES).format(servers=broker.plain.servers, topic=topic, kind="BIGINT", most=50)

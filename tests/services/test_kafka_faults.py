@@ -20,7 +20,7 @@ from penstock.runtime.dead_letters.store import KafkaDeadLetters
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
 from tests.services.kafka import consume, produce, rows_of
-from tests.services.stories import Step, done, live, paused, resumed
+from tests.services.live_runs import Step, done, live, paused, resumed
 from tests.spark.running import Running
 
 PROJECT = """
@@ -248,12 +248,12 @@ def test_a_large_record_that_cannot_be_read_is_kept_whole(running: Running, mort
     produce(mortal.cluster, "events", {"id": 1}, large, {"id": 2}, **{"message.max.bytes": 20_000_000})
     progress = written(running, mortal).run()["seen"]
     assert (progress.rows_out, progress.rejected) == (2, 1)
-    (letter,) = consume(mortal.cluster, "events.errors")
-    assert letter.value == large
-    assert letter.headers["penstock.code"] == "not-json"
+    (dead_letter,) = consume(mortal.cluster, "events.errors")
+    assert dead_letter.value == large
+    assert dead_letter.headers["penstock.code"] == "not-json"
 
 
-def test_letters_that_are_not_written_in_time_are_written_by_the_next_start(
+def test_dead_letters_that_are_not_written_in_time_are_written_by_the_next_start(
     running: Running, mortal: Mortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, goes_on = threading.Event(), threading.Event()
@@ -281,7 +281,7 @@ def test_letters_that_are_not_written_in_time_are_written_by_the_next_start(
             run.close()
     assert {name: failure.code for name, failure in undone.items()} == {"seen": "not-drained"}
     running.run()
-    assert [letter.about["offset"] for letter in pending_dead_letters(check(running.root), None)] == [1]
+    assert [dead_letter.about["offset"] for dead_letter in pending_dead_letters(check(running.root), None)] == [1]
 
 
 def test_what_is_gone_before_it_was_looked_through_is_told_and_does_not_stop_the_query(

@@ -70,4 +70,4 @@ def test_a_tombstone_deletes_the_row_of_its_key(form: str, running: Running, bro
     running.run()
     assert counts() == {"x": 1, "de": 1}
     assert latest(consume(broker.plain, f"{topic}-long"), "id") == {3: {"id": 3, "name": "de"}}
-    assert {letter.code for letter in pending_dead_letters(check(running.root), None)} == {"key-unreadable"}
+    assert {dead_letter.code for dead_letter in pending_dead_letters(check(running.root), None)} == {"key-unreadable"}

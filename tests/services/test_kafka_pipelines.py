@@ -80,10 +80,10 @@ class Given:
         produce(self.broker.plain, self.topic, *records)
         return self
 
-    def letters(self) -> list[DeadLetter]:
+    def dead_letters(self) -> list[DeadLetter]:
         """What is kept of its records."""
         waiting = pending_dead_letters(check(self.running.root / "pipeline.yml"), None)
-        return [letter for letter in waiting if letter.about["topic"] == self.topic]
+        return [dead_letter for dead_letter in waiting if dead_letter.about["topic"] == self.topic]
 
     def changes(self) -> list[tuple[str, str | None, dict[str, Any]]]:
         """The operation, the key and the row of every record that came out."""
@@ -113,15 +113,17 @@ def test_operations_come_and_go_in_a_header(given: Given) -> None:
         ("6", {"id": 6, **row}, op("x")),
     )
     assert given.changes() == [(word, str(n), {"id": n, **row}) for n, word in enumerate("cccud", 1)]
-    (letter,) = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
-    assert letter.headers["penstock.code"] == "unknown-operation"
+    (dead_letter,) = [
+        r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic
+    ]
+    assert dead_letter.headers["penstock.code"] == "unknown-operation"
 
 
 def test_a_record_without_a_value_deletes_by_its_key(given: Given) -> None:
     given.written().sent(("7", None), ('{"id": 8}', None), ('{"payload": {"id": 9}}', None))
     given.sent(("seven", None), ('{"no": 7}', None), (b"\0\0\x007", None))
     assert given.changes() == [("d", str(n), {"id": n, "name": None}) for n in (7, 8, 9)]
-    assert [letter.about["code"] for letter in given.letters()] == ["key-unreadable"] * 3
+    assert [dead_letter.about["code"] for dead_letter in given.dead_letters()] == ["key-unreadable"] * 3
 
 
 def test_the_topic_of_a_sink_is_made_and_left_alone(given: Given) -> None:
@@ -153,10 +155,10 @@ def test_a_record_that_the_broker_refuses_is_told_of_its_sink(given: Given, *, d
     progress = given.running.run()["events"]
     assert (progress.rows_out, progress.rejected) == (3, 148)
     assert {row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))} == {1, 150, 151}
-    letter, *more = given.letters()
+    dead_letter, *more = given.dead_letters()
     assert len(more) == 147
-    assert (letter.about["offset"], json.loads(letter.value or b"")["name"]) == (1, large)
-    assert letter.about["message"].endswith(f"bytes as a record, and the topic `{given.topic}.out` takes 20,000")
+    assert (dead_letter.about["offset"], json.loads(dead_letter.value or b"")["name"]) == (1, large)
+    assert dead_letter.about["message"].endswith(f"bytes as a record, and the topic `{given.topic}.out` takes 20,000")
 
 
 def test_records_are_put_together_only_as_far_as_their_topic_takes_them(given: Given) -> None:
@@ -167,11 +169,11 @@ def test_records_are_put_together_only_as_far_as_their_topic_takes_them(given: G
     assert sorted(row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))) == [*range(100)]
 
 
-def test_a_letter_is_not_confused_by_the_headers_of_its_record(given: Given) -> None:
+def test_a_dead_letter_is_not_confused_by_the_headers_of_its_record(given: Given) -> None:
     own = [("node", b"app-7"), ("offset", b"abc"), ("trace", b"\xff\x01")]
     given.written().sent((b"k", b"gibberish", own)).running.run()
-    (letter,) = given.letters()
-    assert (letter.node, letter.about["offset"], letter.value, letter.headers) == (
+    (dead_letter,) = given.dead_letters()
+    assert (dead_letter.node, dead_letter.about["offset"], dead_letter.value, dead_letter.headers) == (
         "sink.out",
         0,
         b"gibberish",
@@ -196,7 +198,7 @@ def test_rows_that_fail_are_kept_out_before_the_others_are_written(given: Given,
     ids = [row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))]
     assert sorted(ids) == [n for n in range(1000) if n not in (500, 501)]
     assert (progress.rows_out, progress.rejected) == (998, 2)
-    assert sorted(letter.about["offset"] for letter in given.letters()) == [500, 501]
+    assert sorted(dead_letter.about["offset"] for dead_letter in given.dead_letters()) == [500, 501]
 
 
 @pytest.mark.parametrize("deduplicate", [True, False])
@@ -211,7 +213,7 @@ def test_what_cannot_be_read_is_only_counted_or_stops_the_query_where_that_is_wa
     with pytest.raises(QueryFailed, match="a record of `events` cannot be read") as caught:
         given.running.run()
     assert caught.value.code == "not-json"
-    assert given.letters() == []
+    assert given.dead_letters() == []
     assert sorted(row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))) == [1, 2]
 
 
@@ -332,9 +334,11 @@ def test_what_spark_writes_by_itself_stops_at_nothing(given: Given) -> None:
     given.sent({"id": 3, "n": 2}, b"gibberish", {"id": 4, "n": 0}, {"id": 5, "n": 1})
     second = given.running.run()["events"]
     assert (second.rows_in, second.rows_out, second.rejected) == (4, 2, 2)
-    letters = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
-    letters += [r for r in consume(given.broker.plain, "out.errors") if r.headers["penstock.topic"] == given.topic]
-    assert sorted(r.headers["penstock.code"] for r in letters) == ["not-json", "row-failed"]
+    dead_letters = [
+        r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic
+    ]
+    dead_letters += [r for r in consume(given.broker.plain, "out.errors") if r.headers["penstock.topic"] == given.topic]
+    assert sorted(r.headers["penstock.code"] for r in dead_letters) == ["not-json", "row-failed"]
 
 
 ENVELOPE = "envelope: debezium"
@@ -364,10 +368,12 @@ def test_rows_are_taken_out_of_the_envelopes_of_debezium(given: Given) -> None:
         ("d", "2", {"id": 2, "name": "b"}),
         ("d", "2", {"id": 2, "name": None}),
     ]
-    letters = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
-    codes = sorted(r.headers["penstock.code"] for r in letters)
+    dead_letters = [
+        r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic
+    ]
+    codes = sorted(r.headers["penstock.code"] for r in dead_letters)
     assert codes == ["field-mismatch", "no-row", "not-json", "unknown-operation"]
-    (unfit,) = (r for r in letters if r.headers["penstock.code"] == "field-mismatch")
+    (unfit,) = (r for r in dead_letters if r.headers["penstock.code"] == "field-mismatch")
     assert unfit.headers["penstock.message"] == "`after.id`: `x` is not a BIGINT"
 
 
@@ -385,8 +391,10 @@ def test_what_a_filter_asks_of_places_is_asked_before_records_are_read(given: Gi
     progress = given.running.run()["events"]
     assert (progress.rows_in, progress.rows_out, progress.rejected) == (5, 1, 1)
     assert [row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))] == [3]
-    letters = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
-    assert [r.value for r in letters] == [b"later gibberish"]
+    dead_letters = [
+        r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic
+    ]
+    assert [r.value for r in dead_letters] == [b"later gibberish"]
 
 
 OF_AVRO = """

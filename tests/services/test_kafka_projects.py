@@ -178,8 +178,8 @@ def test_what_cannot_be_read_is_kept_with_its_bytes_and_its_place(shop: tuple[Ru
     progress = running.run()["large"]
     assert (progress.rows_in, progress.rows_out, progress.rejected) == (8, 2, 6)
     assert progress.kept_in == ("orders.errors",)
-    letters = [r for r in consume(broker.plain, "orders.errors") if r.headers["penstock.topic"] == topic]
-    assert sorted((r.headers["penstock.code"], r.value or b"") for r in letters) == [
+    dead_letters = [r for r in consume(broker.plain, "orders.errors") if r.headers["penstock.topic"] == topic]
+    assert sorted((r.headers["penstock.code"], r.value or b"") for r in dead_letters) == [
         ("field-mismatch", b'{"id": "one", "amount": 9}'),
         ("no-value", b""),
         ("no-value", b""),
@@ -187,7 +187,7 @@ def test_what_cannot_be_read_is_kept_with_its_bytes_and_its_place(shop: tuple[Ru
         ("not-json", b"not json"),
         ("not-text", b"\xff\xfe"),
     ]
-    about = next(r for r in letters if r.value == b"[]").headers
+    about = next(r for r in dead_letters if r.value == b"[]").headers
     assert about["penstock.node"] == "model.large"
     assert about["penstock.offset"].isdigit()
     assert about["penstock.message"] == "it is an array, not an object"
@@ -223,12 +223,12 @@ models: [{{name: {topic}-out, sql: 'SELECT id, price, at FROM {{{{ source("{topi
     assert (progress.rows_out, progress.rejected) == (3, len(bad))
     rows = {row["id"]: row for row in rows_of(consume(broker.plain, f"{topic}-out"))}
     assert (rows[2]["at"][:23], rows[3]["at"][:19]) == ("2024-01-01T00:00:00.123", "2024-01-01T00:00:00")
-    letters = {r.value: r.headers for r in consume(broker.plain, f"{topic}.errors")}
-    assert [letters[value]["penstock.code"] for value in bad] == [
+    dead_letters = {r.value: r.headers for r in consume(broker.plain, f"{topic}.errors")}
+    assert [dead_letters[value]["penstock.code"] for value in bad] == [
         "not-json", "not-json", "not-json", "duplicate-key", "field-mismatch", "field-mismatch", "field-mismatch",
         "duplicate-key", "field-mismatch",
     ]  # fmt: skip
-    assert letters[bad[4]]["penstock.message"] == "`price`: `12.345` is not a DECIMAL(10,2) without rounding it"
+    assert dead_letters[bad[4]]["penstock.message"] == "`price`: `12.345` is not a DECIMAL(10,2) without rounding it"
     shown = CliRunner().invoke(app, ["show", f"{topic}.errors", str(running.root), "-n", "4", "--format", "json"])
     assert [(row["offset"], row["code"]) for row in json.loads(shown.stdout)] == [
         (3, "not-json"), (4, "not-json"), (5, "not-json"), (6, "duplicate-key"),

@@ -9,7 +9,7 @@ from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import PlanRefused, QueryFailed
 from penstock.workflow.stages import check, compile_project, plan_project
 from tests.services.kafka import Broker, codecs_of, consume, new_topic, produce, rows_of
-from tests.services.stories import done, live
+from tests.services.live_runs import done, live
 from tests.spark.running import Running
 
 PROJECT = """
@@ -42,7 +42,7 @@ def out(broker: Broker, topic: str) -> list[tuple[int, int]]:
     return sorted((row["id"], row["share"]) for row in rows_of(consume(broker.plain, f"{topic}-out")))
 
 
-def letters(broker: Broker, topic: str) -> list[str]:
+def dead_letters(broker: Broker, topic: str) -> list[str]:
     topics = KafkaAdmin(broker.plain).topics()
     kept = [name for name in (f"{topic}.errors", f"{topic}-out.errors") if name in topics]
     return sorted(r.headers["penstock.code"] for name in kept for r in consume(broker.plain, name))
@@ -60,7 +60,7 @@ def test_rows_go_through_at_once_and_what_is_left_out_is_kept(running: Running, 
         lambda run: out(broker, topic) == [(1, 25)] and not run.board.batch_count(f"{topic}-out"),
         done(lambda: produce(broker.plain, topic, b"gibberish", {"id": 2, "n": 0}, {"id": 3, "n": 5})),
         lambda _: out(broker, topic) == [(1, 25), (3, 20)],
-        lambda _: letters(broker, topic) == ["not-json", "row-failed"],
+        lambda _: dead_letters(broker, topic) == ["not-json", "row-failed"],
         lambda run: run.board.snapshot()[0].rejected == 2,
     )
     assert codecs_of(broker, f"{topic}-out") == {"none"}
@@ -76,7 +76,7 @@ def test_what_nobody_looked_through_is_looked_through_later(running: Running, br
     live(
         running,
         done(lambda: produce(broker.plain, topic, {"id": 1, "n": 4}, b"gibberish")),
-        lambda run: run.board.batch_count(f"{topic}-out") > 1 and letters(broker, topic) == ["not-json"],
+        lambda run: run.board.batch_count(f"{topic}-out") > 1 and dead_letters(broker, topic) == ["not-json"],
     )
     mark = mark_of(running)
     assert json.loads(mark.read_text()) == {topic: {"0": 2}}
@@ -84,7 +84,7 @@ def test_what_nobody_looked_through_is_looked_through_later(running: Running, br
     produce(broker.plain, topic, {"id": 2, "n": 2}, {"id": 3, "n": 0})
     progress = running.run()[f"{topic}-out"]
     assert (progress.rows_out, progress.rejected) == (1, 1)
-    assert letters(broker, topic) == ["not-json", "not-json", "row-failed"]
+    assert dead_letters(broker, topic) == ["not-json", "not-json", "row-failed"]
     assert json.loads(mark.read_text()) == {topic: {"0": 4}}
     assert out(broker, topic) == [(1, 25), (2, 50)]
 

@@ -18,7 +18,7 @@ from penstock.workflow.stages import Target, check, compile_project
 from tests.process.cli import penstock
 from tests.services import registry as registries
 from tests.services.kafka import CODECS, Broker, codecs_of, consume, new_topic, produce, producers_of, rows_of
-from tests.services.stories import live
+from tests.services.live_runs import live
 from tests.spark.running import Running
 
 PIPELINE = """
@@ -270,5 +270,5 @@ def test_a_registry_with_a_certificate_is_trusted_by_a_file_of_the_project(
         progress = trusting("{ca_location: trusted/ca.pem}").run()[f"{topic}-out"]
     assert (progress.rows_out, progress.rejected) == (1, 2)
     assert {row["id"] for row in rows_of(consume(broker.plain, f"{topic}-out"))} == {42}
-    letters = consume(broker.plain, f"{topic}.errors")
-    assert {letter.headers["penstock.code"] for letter in letters} == {"schema-id-unknown"}
+    dead_letters = consume(broker.plain, f"{topic}.errors")
+    assert {dead_letter.headers["penstock.code"] for dead_letter in dead_letters} == {"schema-id-unknown"}

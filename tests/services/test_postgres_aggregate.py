@@ -527,5 +527,5 @@ def test_a_sum_that_is_out_of_range(on_error: str, pipeline: Running, given: Giv
         return
     assert pipeline.run_on()["transfers"].rejected == 1
     assert given.kept("account, total") == [("0", "20.00"), ("1", "18.00")]
-    (letter,) = pipeline.topic("balances.errors")
-    assert (json.loads(letter["value"])["id"], "numeric field overflow" in letter["message"]) == (7, True)
+    (dead_letter,) = pipeline.topic("balances.errors")
+    assert (json.loads(dead_letter["value"])["id"], "numeric field overflow" in dead_letter["message"]) == (7, True)

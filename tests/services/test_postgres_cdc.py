@@ -14,8 +14,8 @@ import pytest
 
 from penstock.errors import ServiceError
 from tests.process.cli import background, penstock, wait_until
+from tests.services.live_runs import done, live
 from tests.services.postgres import Database, Shop, shop_of
-from tests.services.stories import done, live
 from tests.spark.running import Running
 
 ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, name text)"

@@ -17,8 +17,8 @@ from penstock.dev import postgres as dev
 from penstock.dev import processes
 from penstock.runtime.run.supervisor import Run
 from tests.services import postgres
+from tests.services.live_runs import Step, done, live
 from tests.services.postgres import Database, Shop, shop_of
-from tests.services.stories import Step, done, live
 from tests.spark.running import Running
 
 PIPELINE = """

@@ -885,7 +885,9 @@ def test_of_several_files_in_a_batch_the_last_that_came_wins(
     assert progress.rows_in == 1206
 
 
-def test_rows_that_are_refused_become_letters(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_refused_become_dead_letters(
+    running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running = pipeline(running, given, monkeypatch)
     given.make("id BIGINT PRIMARY KEY, v BIGINT UNIQUE CHECK (v > 0)")
     running.write({"in/1.json": "".join(f'{{"id": {n}, "v": {-1 if n in (7, 8) else n + 1}}}\n' for n in range(20))})
@@ -905,7 +907,7 @@ def test_rows_that_are_refused_become_letters(running: Running, given: Given, mo
         compile_project(checked), "sink.kept", pending_dead_letters(checked, None), *about, overwrite=True
     )
     assert done == ReplayResult(1, 1)
-    assert [json.loads(letter.about["value"])["id"] for letter in pending_dead_letters(checked, None)] == [8]
+    assert [json.loads(dead_letter.about["value"])["id"] for dead_letter in pending_dead_letters(checked, None)] == [8]
     assert ("7", "-1") in given.rows()
 
 
@@ -919,15 +921,15 @@ def overflowing(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch,
     return running.write({"in/1.json": rows, "pipeline.yml": chosen})
 
 
-def test_a_number_that_is_out_of_range_becomes_a_letter(
+def test_a_number_that_is_out_of_range_becomes_a_dead_letter(
     running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = overflowing(running, given, monkeypatch, "dead_letter")
     assert running.run_on()["orders"].rejected == 1
     assert given.rows("id, small") == [(str(n), str(n)) for n in range(20) if n != 7]
-    (letter,) = running.topic("kept.errors")
-    assert json.loads(letter["value"])["id"] == 7
-    assert "smallint out of range" in letter["message"]
+    (dead_letter,) = running.topic("kept.errors")
+    assert json.loads(dead_letter["value"])["id"] == 7
+    assert "smallint out of range" in dead_letter["message"]
 
 
 def test_a_number_that_is_out_of_range_ends_a_query_that_is_to_stop(
@@ -941,7 +943,7 @@ def test_a_number_that_is_out_of_range_ends_a_query_that_is_to_stop(
     assert given.rows() == []
 
 
-def test_many_rows_that_fail_or_are_refused_become_letters_and_the_others_are_written_once(
+def test_many_rows_that_fail_or_are_refused_become_dead_letters_and_the_others_are_written_once(
     running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = pipeline(running, given, monkeypatch)
@@ -957,13 +959,13 @@ def test_many_rows_that_fail_or_are_refused_become_letters_and_the_others_are_wr
     assert (progress.rows_out, progress.rejected) == (4_000 - len(refused), 1_000 + len(refused))
     written = [int(id) for (id,) in given.rows("id")]
     assert written == [n for n in range(5_000) if n % 5 and n not in refused]
-    letters = {json.loads(row["value"])["id"]: row["message"] for row in running.topic("kept.errors")}
-    assert sorted(letters) == sorted([*range(0, 5_000, 5), *refused])
-    assert "violates check constraint" in letters[11]
-    assert "violates unique constraint" in letters[13]
+    dead_letters = {json.loads(row["value"])["id"]: row["message"] for row in running.topic("kept.errors")}
+    assert sorted(dead_letters) == sorted([*range(0, 5_000, 5), *refused])
+    assert "violates check constraint" in dead_letters[11]
+    assert "violates unique constraint" in dead_letters[13]
 
 
-def test_a_letter_that_could_not_be_written_is_written_when_the_batch_is_done_again(
+def test_a_dead_letter_that_could_not_be_written_is_written_when_the_batch_is_done_again(
     running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = pipeline(running, given, monkeypatch)

@@ -25,8 +25,8 @@ from penstock.runtime.run.supervisor import Run
 from penstock.workflow.stages import check
 from tests.endpoint import Endpoint, Says, endpoint
 from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
+from tests.services.live_runs import done, live
 from tests.services.postgres import Database
-from tests.services.stories import done, live
 from tests.spark.running import Running
 
 PIPELINE = """

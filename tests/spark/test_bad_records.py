@@ -38,12 +38,12 @@ def project(running: Running, on_error: str = "dead_letter") -> Path:
     return topic
 
 
-def letters(running: Running) -> list[DeadLetter]:
+def dead_letters(running: Running) -> list[DeadLetter]:
     return list(read_from_directories(running.root / ".penstock" / "topics", ["orders.errors"]))
 
 
 def told(running: Running) -> list[tuple[str, int, str, str]]:
-    found = (letter.about for letter in letters(running) if letter.node == "model.copied")
+    found = (dead_letter.about for dead_letter in dead_letters(running) if dead_letter.node == "model.copied")
     return sorted((x["topic"].removeprefix("orders.v1/"), x["offset"], x["code"], x["message"]) for x in found)
 
 
@@ -71,7 +71,7 @@ def test_bad_records_of_an_embedded_topic_are_dead_letters_with_file_and_line(ru
         'id,amount,at\n30,1.25,2024-01-01T00:00:00Z\n31,abc,\n32,1.255,\nx,1,\n33,1\n34,"1","2024-01-02"\n'
     )
     progress = running.run()["copied"]
-    assert {letter.node for letter in letters(running)} == {"model.copied", "model.numbers"}
+    assert {dead_letter.node for dead_letter in dead_letters(running)} == {"model.copied", "model.numbers"}
     rows = running.topic("copied")
     assert sorted(row["id"] for row in rows) == [1, 9, 11, 20, 30, 34]
     times = {row["id"]: row["at"].isoformat() for row in rows if row["id"] in (9, 11)}
@@ -94,7 +94,7 @@ def test_bad_records_of_an_embedded_topic_are_dead_letters_with_file_and_line(ru
     ]  # fmt: skip
     assert progress.rejected == 14
     assert sorted(row["id"] for row in running.topic("numbers")) == [1, 9, 11, 20, 30, 34]
-    assert {x.value for x in letters(running) if x.code == "not-text"} == {lines[9]}
+    assert {x.value for x in dead_letters(running) if x.code == "not-text"} == {lines[9]}
 
     running.uncommit("copied", 0)
     running.run()
@@ -110,7 +110,7 @@ def test_a_bad_record_stops_the_query_where_that_is_wanted_and_is_named(running:
     assert failed.value.code == "field-mismatch"
     assert "a record of `orders` cannot be read: `amount`: `abc` is not a DECIMAL(10,2), in" in failed.value.message
     assert "orders.v1/a.jsonl" in failed.value.message
-    assert letters(running) == []
+    assert dead_letters(running) == []
 
 
 def test_a_topic_without_declared_columns_is_read_without_its_bad_records(running: Running) -> None:
@@ -138,7 +138,7 @@ def test_a_csv_file_with_another_header_is_left_out_and_a_query_with_state_says_
     progress = running.run()["copied"]
     assert sorted(row["id"] for row in running.topic("copied")) == [1, 4]
     assert (progress.rows_in, progress.rejected) == (2, 3)
-    found = {x.about["topic"].rpartition("/")[2]: x for x in letters(running) if x.node == "model.copied"}
+    found = {x.about["topic"].rpartition("/")[2]: x for x in dead_letters(running) if x.node == "model.copied"}
     assert {name: x.code for name, x in found.items()} == dict.fromkeys(
         ("2.csv", "3.csv", "5.parquet"), "file-unreadable"
     )

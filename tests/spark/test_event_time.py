@@ -41,7 +41,7 @@ def project(root: Path, sources: str, models: str, defaults: str = "{}") -> None
     (root / "stream_project.yml").write_text(text, encoding="utf-8")
 
 
-def letters(running: Running, topic: str) -> list[tuple[str, Any]]:
+def dead_letters(running: Running, topic: str) -> list[tuple[str, Any]]:
     found = running.topic(topic) if (running.place.topics / topic).is_dir() else []
     return sorted((row["code"], json.loads(row["value"])["id"]) for row in found)
 
@@ -74,19 +74,19 @@ def test_times_that_are_none_move_nothing_and_are_kept_or_skipped_as_said(runnin
     stream.send("numbers", [{"id": 1, "at": NINE_MS + MINUTE_MS}, {"id": 2, "at": None}, {"id": 3, "at": FAR_MS}])
     progress = stream.run()
     assert {name: progress[f"{name}_hourly"].rejected for name in names} == {"texts": 3, "skipped": 2, "numbers": 1}
-    assert letters(running, "texts.errors") == [
+    assert dead_letters(running, "texts.errors") == [
         ("event-time-future", 4),
         ("event-time-null", 2),
         ("event-time-null", 3),
     ]
-    assert letters(running, "numbers.errors") == [("event-time-null", 2)]
+    assert dead_letters(running, "numbers.errors") == [("event-time-null", 2)]
     assert not (running.place.topics / "skipped.errors").exists()
     assert [hours(stream, name) for name in names] == [[], [], [("09:00", 1)]]
     _die_before_keeping(running, "texts_hourly", "texts.errors")
     stream.send("texts", [{"id": 6, "at": "2026-01-01T09:40:00Z"}])
     stream.until("2026-01-01T10:00:00Z")
     assert [hours(stream, name) for name in names[:2]] == [[("09:00", 3)], [("09:00", 1)]]
-    assert letters(running, "texts.errors") == [
+    assert dead_letters(running, "texts.errors") == [
         ("event-time-future", 4),
         ("event-time-null", 2),
         ("event-time-null", 3),

@@ -43,9 +43,9 @@ def ids() -> list[int]:
     return sorted(row["id"] for row in memory.kept_rows("kept"))
 
 
-def letters(pipeline: Running) -> list[dict[str, Any]]:
+def dead_letters(pipeline: Running) -> list[dict[str, Any]]:
     topics = pipeline.root / ".penstock" / "topics"
-    return [dict(letter.about) for letter in read_from_directories(topics, ["rows.errors"])]
+    return [dict(dead_letter.about) for dead_letter in read_from_directories(topics, ["rows.errors"])]
 
 
 def test_texts_are_written_to_csv_with_the_white_space_that_they_have(pipeline: Running) -> None:
@@ -62,7 +62,7 @@ def test_lines_that_are_no_rows_are_kept_with_their_file(pipeline: Running) -> N
     lines = '{"id": 1, "n": 5}\n{"id": 2, "n"\n{"id": 3, "n": 6}\nnope\n'
     pipeline.write({**reading("in", "json"), "in/a b.json": lines}).run()
     assert ids() == [1, 3]
-    found = sorted((x["value"], x["code"], Path(x["topic"]).name) for x in letters(pipeline))
+    found = sorted((x["value"], x["code"], Path(x["topic"]).name) for x in dead_letters(pipeline))
     assert found == [("nope", "not-json", "a b.json"), ('{"id": 2, "n"', "not-json", "a b.json")]
 
 
@@ -75,11 +75,11 @@ def test_a_file_that_came_after_the_start_has_to_fit_the_types_of_the_others(pip
         if seen == [1, 2]:
             pipeline.write({"b.csv": "id,n\n3,many\n4\n5,7\n"})
             (pipeline.root / "b.csv").rename(pipeline.root / "in" / "b.csv")
-        return len(letters(pipeline)) > 1
+        return len(dead_letters(pipeline)) > 1
 
     pipeline.run_on(stop)
     assert ids() == [1, 2, 5]
-    found = sorted((x["value"], x["code"], x["message"]) for x in letters(pipeline))
+    found = sorted((x["value"], x["code"], x["message"]) for x in dead_letters(pipeline))
     assert found == [
         ("3,many", "field-mismatch", "`n`: `many` is not a INT"),
         ("4", "not-csv", "its line does not have the columns of the file"),
@@ -91,7 +91,7 @@ def test_a_batch_that_is_done_again_has_the_types_that_it_had(pipeline: Running)
     shutil.rmtree(pipeline.root / ".penstock" / "topics" / "rows.errors")
     pipeline.uncommit("rows", 1)
     pipeline.run()
-    assert sorted(x["value"] for x in letters(pipeline)) == ["3,many", "4"]
+    assert sorted(x["value"] for x in dead_letters(pipeline)) == ["3,many", "4"]
     pipeline.write({"in/c.csv": "id,n\n6,some\n"}).run()
     assert ids() == [1, 2, 5, 6]
 
@@ -108,7 +108,7 @@ def test_sinks_that_share_a_read_get_what_they_want_and_all_is_counted(pipeline:
     assert ids() == [0, 1, 2]
     assert sorted(row["id"] for row in memory.kept_rows("others")) == [2, 7]
     assert (progress.rows_in, progress.rows_out, progress.rejected) == (11, 5, 1)
-    assert [letter["value"] for letter in letters(pipeline)] == ["nope"]
+    assert [dead_letter["value"] for dead_letter in dead_letters(pipeline)] == ["nope"]
 
 
 def test_a_line_that_is_to_stop_the_query_does_and_its_file_is_named(pipeline: Running) -> None:
@@ -120,7 +120,7 @@ def test_a_line_that_is_to_stop_the_query_does_and_its_file_is_named(pipeline: R
         "a record of `rows` cannot be read: its line does not have the columns of the file, in" in caught.value.message
     )
     assert "in/odd.csv" in caught.value.message
-    assert letters(pipeline) == []
+    assert dead_letters(pipeline) == []
 
 
 def test_a_query_that_asks_for_no_column_still_tells_lines_apart(pipeline: Running) -> None:
@@ -130,7 +130,7 @@ def test_a_query_that_asks_for_no_column_still_tells_lines_apart(pipeline: Runni
     )
     pipeline.write({**reading("in", "json", rest), "in/a.json": '{"id": 7}\nbroken\n{"id": 8}\n'}).run()
     assert ids() == [1, 1]
-    assert len(letters(pipeline)) == 1
+    assert len(dead_letters(pipeline)) == 1
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "json", "csv", "avro"])
@@ -156,9 +156,9 @@ def test_a_broken_file_is_left_out_as_a_whole_and_named(pipeline: Running, file_
     pipeline.write(reading("in", file_format, rest))
     progress = pipeline.run()["rows"]
     assert ids() == [1, 2]
-    (letter,) = letters(pipeline)
-    assert (letter["code"], Path(letter["topic"]).name.split(".")[0]) == ("file-unreadable", "bad")
-    assert letter["message"]
+    (dead_letter,) = dead_letters(pipeline)
+    assert (dead_letter["code"], Path(dead_letter["topic"]).name.split(".")[0]) == ("file-unreadable", "bad")
+    assert dead_letter["message"]
     assert (progress.rows_in, progress.rejected) == (2, 1)
     assert pipeline.run()["rows"].rows_in == 0
 
@@ -181,8 +181,8 @@ def test_a_file_that_is_gone_when_its_batch_is_done_again_is_named(pipeline: Run
     (pipeline.root / "in" / "b.json").unlink()
     pipeline.run()
     assert ids() == [1]
-    (letter,) = letters(pipeline)
-    assert Path(letter["topic"]).name == "b.json"
+    (dead_letter,) = dead_letters(pipeline)
+    assert Path(dead_letter["topic"]).name == "b.json"
 
 
 def test_columns_and_types_are_those_of_all_files(pipeline: Running) -> None:
@@ -242,8 +242,8 @@ def test_names_of_directories_and_files_are_taken_as_they_are(pipeline: Running,
     pipeline.write({"other.json": '{"id": 2}\n'})
     pipeline.run()
     assert ids() == [1]
-    (letter,) = letters(pipeline)
-    assert letter["topic"].endswith(f"/{name}/{name}.json")
+    (dead_letter,) = dead_letters(pipeline)
+    assert dead_letter["topic"].endswith(f"/{name}/{name}.json")
 
 
 def test_a_single_file_is_read_whatever_its_name_and_files_that_are_being_written_are_not(pipeline: Running) -> None:
@@ -345,8 +345,8 @@ def test_files_of_another_system_are_read_and_written(pipeline: Running, elsewhe
     pipeline.write({"in/day=1/50% [a].json": '{"id": 1}\nbroken\n', "in/day=2/b.json": '{"id": 2}\n'})
     assert pipeline.run()["rows"].rejected == 1
     assert found() == [(1, 1), (2, 2)]
-    (letter,) = letters(pipeline)
-    assert letter["topic"] == f"{elsewhere}/in/day=1/50% [a].json"
+    (dead_letter,) = dead_letters(pipeline)
+    assert dead_letter["topic"] == f"{elsewhere}/in/day=1/50% [a].json"
     pipeline.uncommit("rows", 0)
     pipeline.write({"in/day=1/c.json": '{"id": 3}\n'})
     pipeline.run()
@@ -421,7 +421,7 @@ def test_columns_that_cannot_be_told_apart_are_refused_before_rows_are_read(
     assert (refused.value.code, refused.value.node) == ("column-names", "rows")
     assert said in refused.value.message
     assert refused.value.hint is not None
-    assert memory.kept_rows("kept") == letters(pipeline) == []
+    assert memory.kept_rows("kept") == dead_letters(pipeline) == []
 
 
 def test_columns_of_parquet_that_cannot_be_told_apart_are_refused(pipeline: Running) -> None:
@@ -458,7 +458,7 @@ def test_one_bad_value_makes_no_column_a_text_and_is_told(
     pipeline.write({**reading("in", "csv"), "in/a.csv": f"id,amount,day\n{rows}20,abc,2024-02-01\n21,1,soon\n"}).run()
     assert ids() == list(range(20))
     assert {type(row["amount"]) for row in memory.kept_rows("kept")} == {float}
-    assert sorted((x["offset"], x["message"]) for x in letters(pipeline)) == [
+    assert sorted((x["offset"], x["message"]) for x in dead_letters(pipeline)) == [
         (22, "`amount`: `abc` is not a DOUBLE"),
         (23, "`day`: `soon` is not a DATE"),
     ]
@@ -474,7 +474,7 @@ def test_declared_columns_are_read_as_they_are_declared(pipeline: Running) -> No
     rows = sorted(memory.kept_rows("kept"), key=lambda row: row["id"])
     assert [(row["id"], row["zip"], str(row["amount"])) for row in rows] == [(1, "007", "1.50"), (4, None, "None")]
     assert set(rows[0]) == {"id", "zip", "amount", "at", "_gs_op"}
-    assert sorted((x["offset"], x["message"]) for x in letters(pipeline)) == [
+    assert sorted((x["offset"], x["message"]) for x in dead_letters(pipeline)) == [
         (3, "`amount`: `12.345` is not a DECIMAL(10,2)"),
         (4, "`at`: `later` is not a TIMESTAMP"),
     ]

@@ -76,10 +76,10 @@ def test_an_order_after_its_hour_corrects_it_within_the_lateness_and_is_late_bey
     assert stream.run()["hourly"].late == 1
     stream.until(at("12:00"))
     assert hours(stream) == [("09:00", 2, 30, "i"), ("09:00", 3, 35, "u"), ("10:00", 2, 8, "i")]
-    (letter,) = errors(tmp_path)
-    assert (letter["code"], letter["node"], letter["topic"]) == ("late", "model.hourly", "orders.v1")
+    (dead_letter,) = errors(tmp_path)
+    assert (dead_letter["code"], dead_letter["node"], dead_letter["topic"]) == ("late", "model.hourly", "orders.v1")
     row = {"id": 5, "country": "DE", "amount": 100, "at": "2026-01-01T09:56:00.000000Z"}
-    assert json.loads(letter["value"]) == row
+    assert json.loads(dead_letter["value"]) == row
 
 
 CLEAN = 'view:SELECT id, at FROM {{ source("orders") }} WHERE amount > 0'
@@ -102,21 +102,21 @@ def test_rows_that_come_too_late_are_kept_for_every_operator_that_finds_them(
     stream.send("orders", [order(3, "09:40", 9), order(5, "09:41", 0)])
     found = stream.run()
     assert {name: row.late for name, row in found.items()} == {"halves": 1, "totals": 2, "priced": 2}
-    letters = [(row["node"], json.loads(row["value"])) for row in errors(tmp_path)]
-    assert sorted((node, row["id"]) for node, row in letters) == [
+    dead_letters = [(row["node"], json.loads(row["value"])) for row in errors(tmp_path)]
+    assert sorted((node, row["id"]) for node, row in dead_letters) == [
         ("model.halves", 3),
         ("model.priced", 3),
         ("model.priced", 5),
         ("model.totals", 3),
         ("model.totals", 5),
     ]
-    (missed,) = [row for node, row in letters if node == "model.halves"]
+    (missed,) = [row for node, row in dead_letters if node == "model.halves"]
     assert missed["window_end"] == "2026-01-01T10:00:00.000000Z"
     for query in ("halves", "totals"):
         _die_before_keeping(tmp_path, spark, query)
     stream.send("orders", [order(4, "10:05", 7)])
     stream.until(at("12:00"))
-    assert [(row["node"], json.loads(row["value"])) for row in errors(tmp_path)] == letters
+    assert [(row["node"], json.loads(row["value"])) for row in errors(tmp_path)] == dead_letters
     assert [(f"{r['window_start']:%H:%M}", r["n"]) for r in stream.rows("halves")] == [("09:00", 2), ("09:30", 4)]
     assert sorted((r["id"], r["total"]) for r in stream.rows("totals")) == [(1, 5), (2, 11), (4, 18)]
     assert sorted((r["id"], r["rate"]) for r in stream.rows("priced")) == [(1, 3), (2, 3), (4, 3)]

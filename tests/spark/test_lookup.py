@@ -6,7 +6,7 @@ from penstock.errors import QueryFailed
 from penstock.runtime.run.start import start
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compile_project, plan_project
-from tests.services.letters import deliver
+from tests.services.dead_letters import deliver
 from tests.spark.running import ORDERS, Running, order
 
 TABLES = """
@@ -126,8 +126,8 @@ def test_bad_files_and_rows_of_a_lookup_are_dead_letters_that_can_be_replayed(ru
     assert sorted((r["id"], r["people"]) for r in running.topic("scored")) == [(1, -84), (3, None)]
     assert progress.rejected == 2
     codes = sorted(
-        (letter.code, letter.about["topic"].rpartition("/")[2])
-        for letter in pending_dead_letters(check(running.root), None)
+        (dead_letter.code, dead_letter.about["topic"].rpartition("/")[2])
+        for dead_letter in pending_dead_letters(check(running.root), None)
     )
     assert codes == [("file-unreadable", "2.csv"), ("row-failed", "1.csv")]
 

@@ -369,8 +369,8 @@ def lines(rows: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def ids_of_letters(running: Running, topic: str) -> list[int]:
-    return sorted(json.loads(letter["value"])["id"] for letter in running.topic(topic))
+def ids_of_dead_letters(running: Running, topic: str) -> list[int]:
+    return sorted(json.loads(dead_letter["value"])["id"] for dead_letter in running.topic(topic))
 
 
 def test_each_of_several_sinks_keeps_the_rows_that_it_fails_over_and_the_others_go_on(pipeline: Running) -> None:
@@ -403,10 +403,10 @@ sinks:
         assert written("all") == [1, 2, 3, 4, 5]
         assert written("skipping") == [1, 3, 4]
         assert written("last") == [1, 2, 3, 4, 101]
-        assert ids_of_letters(pipeline, "first.errors") == [5]
-        assert ids_of_letters(pipeline, "last.errors") == [5, 100]
-        assert {letter["node"] for letter in pipeline.topic("last.errors")} == {"sink.last"}
-        assert [letter["value"] for letter in pipeline.topic("words.errors")] == ["{broken"]
+        assert ids_of_dead_letters(pipeline, "first.errors") == [5]
+        assert ids_of_dead_letters(pipeline, "last.errors") == [5, 100]
+        assert {dead_letter["node"] for dead_letter in pipeline.topic("last.errors")} == {"sink.last"}
+        assert [dead_letter["value"] for dead_letter in pipeline.topic("words.errors")] == ["{broken"]
         assert not (pipeline.place.topics / "skipping.errors").exists()
         pipeline.uncommit("words", 0)
         (pipeline.place.checkpoint("words") / NOTE).unlink()
@@ -426,8 +426,8 @@ sinks:
     pipeline.write({"pipeline.yml": document, "words/a.json": lines(WORDS)}).run()
     pipeline.write({"pipeline.yml": document.replace("CAST(", "TRY_CAST(")})
     checked = check(pipeline.root / pipeline.entry)
-    (letter,) = pending_dead_letters(checked, None)
-    sent = (compile_project(checked), "sink.kept", [letter], pipeline.spark, checked.place, checked.store)
+    (dead_letter,) = pending_dead_letters(checked, None)
+    sent = (compile_project(checked), "sink.kept", [dead_letter], pipeline.spark, checked.place, checked.store)
     assert replay_dead_letters(*sent, checked.environ, checked.clusters) == ReplayResult(1, 0)
     for sink in ("all", "kept"):
         assert sorted(row["id"] for row in json_rows(pipeline.root / sink)) == [1, 2, 3, 4, 5]
@@ -448,4 +448,4 @@ sinks:
     progress = pipeline.run()["words"]
     assert (progress.rows_in, progress.rows_out, progress.rejected) == (6, 4, 2)
     assert sorted(row["id"] for row in json_rows(pipeline.root / "kept")) == [1, 2, 3, 4]
-    assert ids_of_letters(pipeline, "kept.errors") == [5, 100]
+    assert ids_of_dead_letters(pipeline, "kept.errors") == [5, 100]

@@ -9,7 +9,7 @@ from penstock.runtime.replay.output_replay import ReplayResult
 from penstock.runtime.replay.replay import replay_dead_letters
 from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compile_project
-from tests.services.letters import deliver
+from tests.services.dead_letters import deliver
 from tests.spark.running import ORDERS, Running, order
 
 MODEL = """
@@ -33,11 +33,11 @@ def test_rows_that_fail_are_kept_and_the_others_go_through(running: Running) -> 
     assert sorted(r["id"] for r in running.topic("shares")) == [n for n in range(200) if n not in (2, 5)]
     assert (progress.rows_in, progress.rows_out, progress.rejected) == (200, 198, 2)
     assert progress.kept_in == ("shares.errors",)
-    letters = {json.loads(r["value"])["id"]: r for r in running.topic("shares.errors")}
-    assert sorted(letters) == [2, 5]
-    assert "DIVIDE_BY_ZERO" in letters[2]["message"]
-    assert "CAST_INVALID_INPUT" in letters[5]["message"]
-    assert {(r["code"], r["node"], r["topic"]) for r in letters.values()} == {
+    dead_letters = {json.loads(r["value"])["id"]: r for r in running.topic("shares.errors")}
+    assert sorted(dead_letters) == [2, 5]
+    assert "DIVIDE_BY_ZERO" in dead_letters[2]["message"]
+    assert "CAST_INVALID_INPUT" in dead_letters[5]["message"]
+    assert {(r["code"], r["node"], r["topic"]) for r in dead_letters.values()} == {
         ("row-failed", "model.shares", "orders.v1/1.json")
     }
     running.drop("orders.v1", "2.json", [order(300, country="1")])
@@ -64,14 +64,14 @@ def test_many_rows_that_fail_are_kept_and_the_others_are_written_once(running: R
     progress = running.run()["shares"]
     assert (progress.rows_out, progress.rejected) == (4_000, 999)
     assert sorted(r["id"] for r in running.topic("shares")) == [n for n in range(5_000) if n % 5]
-    letters = {json.loads(r["value"])["id"]: r["message"] for r in running.topic("shares.errors")}
-    assert sorted(letters) == [n for n in range(5_000) if n % 5 == 0 and n != 5]
-    assert letters[10].startswith("it cannot be computed: CASE WHEN `id` <> 5 THEN")
+    dead_letters = {json.loads(r["value"])["id"]: r["message"] for r in running.topic("shares.errors")}
+    assert sorted(dead_letters) == [n for n in range(5_000) if n % 5 == 0 and n != 5]
+    assert dead_letters[10].startswith("it cannot be computed: CASE WHEN `id` <> 5 THEN")
 
     waiting = pending_dead_letters(check(running.root), None)
     assert deliver(running) == {"model.shares": ReplayResult(0, 999)}
-    assert [letter.about["value"] for letter in pending_dead_letters(check(running.root), None)] == [
-        letter.about["value"] for letter in waiting
+    assert [dead_letter.about["value"] for dead_letter in pending_dead_letters(check(running.root), None)] == [
+        dead_letter.about["value"] for dead_letter in waiting
     ]
 
 
@@ -109,11 +109,11 @@ def test_rows_that_would_fail_do_not_reach_a_query_with_state(running: Running) 
     assert (progress.rejected, progress.kept_in) == (2, ("by_country.errors",))
     rows = {r["positive"]: r for r in running.topic("by_country")}
     assert {key: (row["n"], row["total"]) for key, row in rows.items()} == {True: (98, 98 * 7), False: (99, 99 * 7)}
-    letters = {json.loads(r["value"])["id"]: r for r in running.topic("by_country.errors")}
-    assert sorted(letters) == [2, 5]
-    assert "100" in letters[2]["message"]
-    assert "CAST" in letters[5]["message"]
-    assert {(r["code"], r["node"]) for r in letters.values()} == {("row-failed", "model.by_country")}
+    dead_letters = {json.loads(r["value"])["id"]: r for r in running.topic("by_country.errors")}
+    assert sorted(dead_letters) == [2, 5]
+    assert "100" in dead_letters[2]["message"]
+    assert "CAST" in dead_letters[5]["message"]
+    assert {(r["code"], r["node"]) for r in dead_letters.values()} == {("row-failed", "model.by_country")}
 
 
 def test_a_query_with_state_may_stop(running: Running) -> None:
@@ -184,11 +184,11 @@ def test_what_a_query_with_state_does_not_compute_keeps_no_row_out(running: Runn
 
 
 def mended(running: Running, tests: str = "") -> ReplayResult:
-    """What becomes of letters when the SQL is mended, beside these tests."""
+    """What becomes of dead letters when the SQL is mended, beside these tests."""
     given(running, "dead_letter")
     running.run()
     waiting = pending_dead_letters(check(running.root), None)
-    assert [letter.about["code"] for letter in waiting] == ["row-failed", "row-failed"]
+    assert [dead_letter.about["code"] for dead_letter in waiting] == ["row-failed", "row-failed"]
     model = MODEL.replace("(id - 2)", "NULLIF(id - 2, 0)").replace("CAST(", "TRY_CAST(").format(on_error="dead_letter")
     running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{model}{tests}"})
     checked = check(running.root)
@@ -215,5 +215,5 @@ tests:
 """
     assert mended(running, test) == ReplayResult(1, 1)
     assert len(running.topic("shares")) == 199
-    (letter,) = pending_dead_letters(check(running.root), None)
-    assert json.loads(letter.about["value"])["id"] == 5
+    (dead_letter,) = pending_dead_letters(check(running.root), None)
+    assert json.loads(dead_letter.about["value"])["id"] == 5

@@ -57,9 +57,13 @@ def given(running: Running, on_error: str = "") -> Running:
 
 
 def reasons(running: Running) -> dict[str, str]:
-    letters = pending_dead_letters(check(running.root), "clean")
-    assert {letter.about["code"] for letter in letters} == {"rule-failed"}
-    return {letter.value.decode(): letter.about["message"] for letter in letters if letter.value is not None}
+    dead_letters = pending_dead_letters(check(running.root), "clean")
+    assert {dead_letter.about["code"] for dead_letter in dead_letters} == {"rule-failed"}
+    return {
+        dead_letter.value.decode(): dead_letter.about["message"]
+        for dead_letter in dead_letters
+        if dead_letter.value is not None
+    }
 
 
 def test_rows_that_break_a_test_are_kept_apart(running: Running) -> None:

@@ -307,11 +307,11 @@ def test_refused_rows_are_kept_with_what_was_said(pipeline: Running, server: ser
     server.judge = refusing(7)
     progress = pipeline.write({"pipeline.yml": PIPELINE % "on_error: dead_letter, parallelism: 1"}).run()["numbers"]
     assert (progress.rows_out, progress.rejected, progress.kept_in) == (15, 5, ("hook.errors",))
-    letters = pipeline.topic("hook.errors")
-    assert 7 in {json.loads(letter["value"])["id"] for letter in letters}
-    assert len(letters) == 5
-    assert {(x["code"], x["node"]) for x in letters} == {("row-refused", "sink.hook")}
-    assert "answered 422" in letters[0]["message"]
+    dead_letters = pipeline.topic("hook.errors")
+    assert 7 in {json.loads(dead_letter["value"])["id"] for dead_letter in dead_letters}
+    assert len(dead_letters) == 5
+    assert {(x["code"], x["node"]) for x in dead_letters} == {("row-refused", "sink.hook")}
+    assert "answered 422" in dead_letters[0]["message"]
     assert len(server.received) == 4, "letters are written without asking the server again"
 
 
@@ -336,11 +336,11 @@ def test_rows_that_are_delivered_again_and_refused_are_kept(pipeline: Running, s
 
     server.judge = refusing(2)
     assert again() == ReplayResult(0, 1)
-    assert [letter.code for letter in pending_dead_letters(checked, None)] == ["row-refused"]
+    assert [dead_letter.code for dead_letter in pending_dead_letters(checked, None)] == ["row-refused"]
     server.judge = refusing(0)
     found = again()
     assert (found.written, found.failed, list(found.left.values())) == (0, 0, [1])
-    assert [letter.code for letter in pending_dead_letters(checked, None)] == ["row-refused"]
+    assert [dead_letter.code for dead_letter in pending_dead_letters(checked, None)] == ["row-refused"]
 
 
 def test_a_stop_does_not_wait_for_a_server_that_hangs(pipeline: Running, server: servers.Endpoint) -> None:

@@ -158,7 +158,10 @@ def keep(root: Path, topic: str, node: str, *codes: str) -> None:
 
 
 def waiting(root: Path, node: str | None = None) -> list[tuple[str, str, str]]:
-    return [(letter.kept_in, letter.node, letter.code) for letter in pending_dead_letters(check(root), node)]
+    return [
+        (dead_letter.kept_in, dead_letter.node, dead_letter.code)
+        for dead_letter in pending_dead_letters(check(root), node)
+    ]
 
 
 def rename(root: Path, old: str, new: str) -> None:

@@ -143,13 +143,13 @@ class ClickHouseSink(Sink):
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
         # Not cached: rejected rows are few, and caching the result to read it twice takes longer than a small batch.
         reports = _python_safe(rows).mapInArrow(work, REPORT).collect()
-        summaries = [report for report in reports if report["letters"] is None]
+        summaries = [report for report in reports if report["rejected"] is None]
         for failure in (row for row in summaries if row["code"] is not None):
             raise _failure(failure)
         written = WriteResult(sum(row["rows"] for row in summaries), sum(row["refused"] for row in summaries))
-        letters = [(report["letters"], report["message"]) for report in reports if report["letters"] is not None]
-        if letters and keep is not None:
-            keep(_dead_letters(letters, batch))
+        rejected = [(report["rejected"], report["message"]) for report in reports if report["rejected"] is not None]
+        if rejected and keep is not None:
+            keep(_dead_letters(rejected, batch))
         if noting and (written.rows or written.refused):
             tables.record_batch(server, ref)
         return written
@@ -211,7 +211,7 @@ def _dead_letters(refused: Sequence[tuple[bytes, str]], batch: DataFrame) -> Dat
     from penstock.clients.clickhouse.rejected_rows import unpack_rejected
 
     schema = StructType([*_number_columns(batch).schema, StructField("said", StringType())])
-    packed = batch.sparkSession.createDataFrame(refused, "letters BINARY, message STRING")
+    packed = batch.sparkSession.createDataFrame(refused, "rejected BINARY, message STRING")
     row = f.struct(*(f.col(f"c{place}").alias(name) for place, name in enumerate(batch.columns)))
     value, message = f.to_json(row, JSON_OPTIONS).alias("value"), f.col("said").alias("message")
     return packed.mapInArrow(unpack_rejected, schema).select(value, message)

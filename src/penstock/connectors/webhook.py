@@ -139,8 +139,8 @@ class WebhookSink(Sink):
         try:
             written = _sum_results(results.where(f.col(ROW).isNull()).collect(), sender.endpoint, ref)
             if written.refused:
-                letters = results.where(f.col(ROW).isNotNull())
-                keep(letters.select(f.col(ROW).alias("value"), f.col(MESSAGE)))
+                rejected = results.where(f.col(ROW).isNotNull())
+                keep(rejected.select(f.col(ROW).alias("value"), f.col(MESSAGE)))
             return written
         finally:
             results.unpersist()

@@ -154,7 +154,7 @@ class Graph:
     """Whether it runs as a job: unbounded inputs are not started."""
     intervals: Mapping[str, int] = field(default_factory=dict)
     """The batch interval from the settings, by node, for sinks without one of their own."""
-    clear_letters: bool = False
+    clear_dead_letters: bool = False
     """Whether dead letters show every column."""
 
     def __getitem__(self, node_id: str) -> Node:

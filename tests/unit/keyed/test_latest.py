@@ -33,9 +33,9 @@ def histories(draw: st.DrawFn, kind: str, clock: bool) -> list[tuple[int, list[R
     turns, now = [], 0
     for _ in range(draw(st.integers(1, 5))):
         now += draw(st.integers(0, 6)) if clock else 1
-        keys, letters = st.sampled_from(["a", "b", "", None]), st.sampled_from("iud")
+        keys, dead_letters = st.sampled_from(["a", "b", "", None]), st.sampled_from("iud")
         rows = [
-            change(draw(keys), draw(values(kind)), place, draw(letters), now)
+            change(draw(keys), draw(values(kind)), place, draw(dead_letters), now)
             for place in range(draw(st.integers(0, 8)))
         ]
         turns.append((now, rows))

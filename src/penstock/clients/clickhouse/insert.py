@@ -30,7 +30,7 @@ from penstock.errors import PenstockError, QueryFailed
 from penstock.row_columns import OP
 
 REPORT: Final = (
-    "rows BIGINT, refused BIGINT, letters BINARY, code STRING, message STRING, hint STRING, retriable BOOLEAN, "
+    "rows BIGINT, refused BIGINT, rejected BINARY, code STRING, message STRING, hint STRING, retriable BOOLEAN, "
     "of_service BOOLEAN"
 )
 """The result of a partition: the number of rows written, or the error. Rejected rows come before it, as an Arrow
@@ -94,8 +94,8 @@ class PartitionInsert:
         except PenstockError as error:
             result = {"code": error.code, "message": error.message, "hint": error.hint, "retriable": error.retriable}
             result["of_service"] = not isinstance(error, QueryFailed)
-        letters = refused.dead_letters() if self.on_refusal == "dead_letter" and "code" not in result else ()
-        yield report_batch(REPORT, [*letters, result])
+        rejected = refused.dead_letters() if self.on_refusal == "dead_letter" and "code" not in result else ()
+        yield report_batch(REPORT, [*rejected, result])
 
     def _insert_batches(self, batches: Iterable[pa.RecordBatch], refused: RejectedRows) -> int:
         from pyspark import TaskContext

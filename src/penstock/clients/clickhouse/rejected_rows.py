@@ -28,14 +28,14 @@ class RejectedRows:
     def dead_letters(self) -> Iterator[dict[str, object]]:
         for row, said in self._rows:
             row = row.rename_columns([f"c{number}" for number in range(row.num_columns)])
-            yield {"letters": bytes(encode_arrow(row)), "message": said}
+            yield {"rejected": bytes(encode_arrow(row)), "message": said}
 
 
 def unpack_rejected(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return rejected rows with their errors in a last column; made of `letters` and `message`."""
+    """Return rejected rows with their errors in a last column; made of `rejected` and `message`."""
     for batch in batches:
-        for letters, said in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            with pa.ipc.open_stream(letters) as packed:
+        for rejected, said in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            with pa.ipc.open_stream(rejected) as packed:
                 for rows in packed:
                     yield rows.append_column("said", pa.array([said] * len(rows), pa.string()))
 

@@ -130,9 +130,9 @@ class RedisSink(Sink):
         reports = self._texts(batch, names).mapInArrow(write, REPORT).collect()
         for failure in (report["failure"] for report in reports if report["failure"] is not None):
             raise ServiceError.received(failure) or QueryFailed("rows-refused", failure)
-        letters = [(report["value"], report["message"]) for report in reports if report["value"] is not None]
-        if letters and keep is not None:
-            keep(batch.sparkSession.createDataFrame(letters, "value STRING, message STRING"))
+        rejected = [(report["value"], report["message"]) for report in reports if report["value"] is not None]
+        if rejected and keep is not None:
+            keep(batch.sparkSession.createDataFrame(rejected, "value STRING, message STRING"))
         with self._session() as client:
             client.set(ledger, entry, ex=_LEDGER_SECS)
         return WriteResult(sum(r["rows"] or 0 for r in reports), sum(r["refused"] or 0 for r in reports))

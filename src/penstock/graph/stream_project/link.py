@@ -81,7 +81,7 @@ def link_project(
         tuple(tests),
         project.header,
         project.rules.value,
-        clear_letters=project.defaults.dead_letters == "clear",
+        clear_dead_letters=project.defaults.dead_letters == "clear",
     )
     diagnostics.extend(unused_lateness((*project.sources, *project.models), graph))
     return graph, waive_warnings(project.models, diagnostics, today)

@@ -47,7 +47,9 @@ def project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QueryS
                 asks=tuple(assembly.asks.values()),
                 checks=tuple(assembly.checks) if guarded else (),
                 trigger=_trigger(node.element),
-                covers=() if graph.clear_letters else masked_names(within, [graph[i.node] for i in assembly.inputs]),
+                covers=()
+                if graph.clear_dead_letters
+                else masked_names(within, [graph[i.node] for i in assembly.inputs]),
             )
 
 

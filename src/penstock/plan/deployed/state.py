@@ -141,12 +141,12 @@ def read_replay_progress(store: StateStore, place: ProjectPlace) -> dict[tuple[s
     return {(d["topic"], d["node"]): ReplayProgress(d["parts"], d.get("codes", {}), d.get("topic_id")) for d in found}
 
 
-def record_replay_progress(store: StateStore, place: ProjectPlace, letters: Sequence[DeadLetter]) -> None:
+def record_replay_progress(store: StateStore, place: ProjectPlace, dead_letters: Sequence[DeadLetter]) -> None:
     """Record dead letters as replayed or discarded. They must be in order, without pending ones of the same kind in
     between."""
     known = read_replay_progress(store, place)
-    for topic, node in {(letter.kept_in, letter.node) for letter in letters}:
-        some = (letter for letter in letters if (letter.kept_in, letter.node) == (topic, node))
+    for topic, node in {(dead_letter.kept_in, dead_letter.node) for dead_letter in dead_letters}:
+        some = (dead_letter for dead_letter in dead_letters if (dead_letter.kept_in, dead_letter.node) == (topic, node))
         delivered = known.get((topic, node), NO_LETTERS).add_dead_letters(some)
         places = {"parts": delivered.parts, "codes": delivered.kinds, "topic_id": delivered.topic_id}
         document = {"topic": topic, "node": node, **places}

@@ -1,4 +1,4 @@
-"""Letters of a project, delivered again."""
+"""Dead letters of a project, delivered again."""
 
 from penstock.runtime.replay.output_replay import ReplayResult
 from penstock.runtime.replay.replay import replay_dead_letters
@@ -8,7 +8,7 @@ from tests.spark.running import Running
 
 
 def deliver(running: Running, name: str | None = None, *, overwrite: bool = False) -> dict[str, ReplayResult]:
-    """Deliver the letters of one node, or all of them."""
+    """Deliver the dead letters of one node, or all of them."""
     checked = check(running.root / running.entry)
     waiting = pending_dead_letters(checked, name)
     store = checked.store
@@ -16,7 +16,7 @@ def deliver(running: Running, name: str | None = None, *, overwrite: bool = Fals
         node: replay_dead_letters(
             compile_project(checked),
             node,
-            [letter for letter in waiting if letter.node == node],
+            [dead_letter for dead_letter in waiting if dead_letter.node == node],
             running.spark,
             checked.place,
             store,
@@ -24,5 +24,5 @@ def deliver(running: Running, name: str | None = None, *, overwrite: bool = Fals
             checked.clusters,
             overwrite=overwrite,
         )
-        for node in {letter.node for letter in waiting}
+        for node in {dead_letter.node for dead_letter in waiting}
     }

@@ -1,4 +1,4 @@
-"""Letters that wait, and positions in Kafka."""
+"""Dead letters that wait, and positions in Kafka."""
 
 import json
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ from penstock.workflow.stages import check
 from tests.support import write
 
 
-def letter(
+def dead_letter(
     place: int,
     offset: int | None,
     *,
@@ -58,14 +58,19 @@ def letter(
 
 
 def found(
-    letters: list[DeadLetter], delivered: Mapping[tuple[str, str], ReplayProgress] = MappingProxyType({})
+    dead_letters: list[DeadLetter], delivered: Mapping[tuple[str, str], ReplayProgress] = MappingProxyType({})
 ) -> list[DeadLetter]:
-    return list(PendingDeadLetters(lambda: letters, outstanding_dead_letters(letters, delivered)))
+    return list(PendingDeadLetters(lambda: dead_letters, outstanding_dead_letters(dead_letters, delivered)))
 
 
-def test_a_record_waits_once_by_the_newest_letter_about_it() -> None:
-    letters = [letter(0, 7), letter(1, 8), letter(2, 7, code="not-text"), letter(3, 7, node="model.other")]
-    assert [(x.place, x.about["code"], x.node) for x in found(letters)] == [
+def test_a_record_waits_once_by_the_newest_dead_letter_about_it() -> None:
+    dead_letters = [
+        dead_letter(0, 7),
+        dead_letter(1, 8),
+        dead_letter(2, 7, code="not-text"),
+        dead_letter(3, 7, node="model.other"),
+    ]
+    assert [(x.place, x.about["code"], x.node) for x in found(dead_letters)] == [
         (1, "not-json", "model.m"),
         (2, "not-text", "model.m"),
         (3, "not-json", "model.other"),
@@ -73,56 +78,73 @@ def test_a_record_waits_once_by_the_newest_letter_about_it() -> None:
 
 
 def test_records_of_a_topic_that_was_made_anew_hide_none_of_the_earlier_one() -> None:
-    letters = [letter(0, 5, timestamp="2026-01-01T00:00:00Z"), letter(1, 5, timestamp="2026-01-02T00:00:00Z")]
-    assert [x.place for x in found(letters)] == [0, 1]
+    dead_letters = [
+        dead_letter(0, 5, timestamp="2026-01-01T00:00:00Z"),
+        dead_letter(1, 5, timestamp="2026-01-02T00:00:00Z"),
+    ]
+    assert [x.place for x in found(dead_letters)] == [0, 1]
 
 
 def test_rows_without_an_offset_are_told_apart_by_their_place() -> None:
-    assert len(found([letter(0, None), letter(1, None)])) == 2
+    assert len(found([dead_letter(0, None), dead_letter(1, None)])) == 2
 
 
 def test_what_was_delivered_again_does_not_wait() -> None:
-    letters = [letter(0, 1), letter(1, 2), letter(2, 4, node="model.other"), letter(0, 3, part="1")]
+    dead_letters = [
+        dead_letter(0, 1),
+        dead_letter(1, 2),
+        dead_letter(2, 4, node="model.other"),
+        dead_letter(0, 3, part="1"),
+    ]
     delivered = {("s.errors", "model.m"): ReplayProgress({"0": 1}, {})}
-    assert [x.about["offset"] for x in found(letters, delivered)] == [2, 4, 3]
+    assert [x.about["offset"] for x in found(dead_letters, delivered)] == [2, 4, 3]
 
 
 def test_what_cannot_be_delivered_waits_and_what_stands_behind_it_is_not_delivered_twice() -> None:
-    letters = [letter(0, 1), letter(1, None, code="rule-failed"), letter(2, 3), letter(3, None, code="rule-failed")]
-    delivered = {("s.errors", "model.m"): NOTHING.add_dead_letters([letters[0], letters[2]])}
-    assert [x.place for x in found([*letters, letter(4, 5)], delivered)] == [1, 3, 4]
-    more = {("s.errors", "model.m"): delivered["s.errors", "model.m"].add_dead_letters([letters[1]])}
-    assert [x.place for x in found(letters, more)] == [3]
+    dead_letters = [
+        dead_letter(0, 1),
+        dead_letter(1, None, code="rule-failed"),
+        dead_letter(2, 3),
+        dead_letter(3, None, code="rule-failed"),
+    ]
+    delivered = {("s.errors", "model.m"): NOTHING.add_dead_letters([dead_letters[0], dead_letters[2]])}
+    assert [x.place for x in found([*dead_letters, dead_letter(4, 5)], delivered)] == [1, 3, 4]
+    more = {("s.errors", "model.m"): delivered["s.errors", "model.m"].add_dead_letters([dead_letters[1]])}
+    assert [x.place for x in found(dead_letters, more)] == [3]
 
 
-def test_a_letter_that_was_delivered_stands_for_those_before_it_about_its_record() -> None:
-    letters = [letter(0, 7), letter(1, 7, code="not-text")]
-    assert found(letters, {("s.errors", "model.m"): NOTHING.add_dead_letters(letters[1:])}) == []
+def test_a_dead_letter_that_was_delivered_stands_for_those_before_it_about_its_record() -> None:
+    dead_letters = [dead_letter(0, 7), dead_letter(1, 7, code="not-text")]
+    assert found(dead_letters, {("s.errors", "model.m"): NOTHING.add_dead_letters(dead_letters[1:])}) == []
 
 
-def test_letters_of_a_topic_for_errors_that_was_made_anew_were_never_delivered() -> None:
-    marks = {("s.errors", "model.m"): NOTHING.add_dead_letters([letter(5, 1, topic_id="old")])}
-    assert [x.place for x in found([letter(2, 7, topic_id="new")], marks)] == [2]
-    assert found([letter(2, 7, topic_id="old")], marks) == []
-    assert found([letter(2, 7)], marks) == [], "brokers that give no ids are believed"
-    renewed = {("s.errors", "model.m"): marks["s.errors", "model.m"].add_dead_letters([letter(2, 7, topic_id="new")])}
-    assert [x.place for x in found([letter(2, 7, topic_id="new"), letter(3, 8, topic_id="new")], renewed)] == [3]
+def test_dead_letters_of_a_topic_for_errors_that_was_made_anew_were_never_delivered() -> None:
+    marks = {("s.errors", "model.m"): NOTHING.add_dead_letters([dead_letter(5, 1, topic_id="old")])}
+    assert [x.place for x in found([dead_letter(2, 7, topic_id="new")], marks)] == [2]
+    assert found([dead_letter(2, 7, topic_id="old")], marks) == []
+    assert found([dead_letter(2, 7)], marks) == [], "brokers that give no ids are believed"
+    renewed = {
+        ("s.errors", "model.m"): marks["s.errors", "model.m"].add_dead_letters([dead_letter(2, 7, topic_id="new")])
+    }
+    assert [
+        x.place for x in found([dead_letter(2, 7, topic_id="new"), dead_letter(3, 8, topic_id="new")], renewed)
+    ] == [3]
 
 
-def test_what_was_noted_of_letters_before_topics_were_known_by_their_ids_still_counts(tmp_path: Path) -> None:
+def test_what_was_noted_of_dead_letters_before_topics_were_known_by_their_ids_still_counts(tmp_path: Path) -> None:
     store, place = SqliteStore(tmp_path / "state.db"), ProjectPlace(tmp_path, "project.p", "default")
     document = {"topic": "s.errors", "node": "model.m", "parts": {"0": 1}, "codes": {"not-json": {"0": 2}}}
     store.put(place.namespace, {"delivered:s.errors:model.m": document})
-    letters = [letter(number, number, topic_id="a") for number in range(4)]
-    assert [x.place for x in found(letters, read_replay_progress(store, place))] == [2, 3]
-    record_replay_progress(store, place, letters[2:3])
-    assert [x.place for x in found(letters, read_replay_progress(store, place))] == [3]
-    assert len(found([replace(x, topic_id="b") for x in letters], read_replay_progress(store, place))) == 4
+    dead_letters = [dead_letter(number, number, topic_id="a") for number in range(4)]
+    assert [x.place for x in found(dead_letters, read_replay_progress(store, place))] == [2, 3]
+    record_replay_progress(store, place, dead_letters[2:3])
+    assert [x.place for x in found(dead_letters, read_replay_progress(store, place))] == [3]
+    assert len(found([replace(x, topic_id="b") for x in dead_letters], read_replay_progress(store, place))) == 4
 
 
 @pytest.mark.parametrize(("owner", "is_ours"), [(None, True), ("project.p/default", True), ("project.p/prod", False)])
-def test_letters_of_another_environment_are_not_ours(owner: str | None, *, is_ours: bool) -> None:
-    one = letter(0, 1)
+def test_dead_letters_of_another_environment_are_not_ours(owner: str | None, *, is_ours: bool) -> None:
+    one = dead_letter(0, 1)
     assert replace(one, about={**one.about, "owner": owner}).is_owned_by("project.p/default") is is_ours
 
 
@@ -134,7 +156,7 @@ models: [{name: m, sql: 'SELECT id FROM {{ source("orders") }}'}]
 
 
 def kept(root: Path, *owners_and_codes: tuple[str | None, str]) -> None:
-    """Letters of a model, as a batch leaves them."""
+    """Dead letters of a model, as a batch leaves them."""
     columns: dict[str, list[Any]] = {name: [None] * len(owners_and_codes) for name in FIELDS}
     owners, codes = (list(column) for column in zip(*owners_and_codes, strict=True))
     about = {"node": ["model.m"] * len(codes), "code": codes, "owner": owners}
@@ -200,25 +222,27 @@ def test_bytes_that_are_no_text_are_listed_shown_and_discarded(tmp_path: Path) -
     assert "value      base64:/3t9" in said("show", "1")[0]
     (found,) = json.loads("\n".join(said("list", "--format", "json")[0]))
     assert (found["key"], found["value"], found["code"]) == ("base64:/g==", "base64:/3t9", "not-text")
-    assert [letter.value for letter in pending_dead_letters(check(tmp_path), None)] == [b"\xff{}"], "as it is replayed"
+    assert [dead_letter.value for dead_letter in pending_dead_letters(check(tmp_path), None)] == [b"\xff{}"], (
+        "as it is replayed"
+    )
     assert said("discard", "--node", "m")[0] == ["1 dead letter discarded."]
     assert said("list")[0] == []
 
 
-def test_letters_are_those_of_their_owner_and_may_be_let_go_by_code(tmp_path: Path) -> None:
+def test_dead_letters_are_those_of_their_owner_and_may_be_let_go_by_code(tmp_path: Path) -> None:
     write(tmp_path, {"stream_project.yml": PROJECT})
     ours, other = "project.p/default", "project.p/prod"
     kept(tmp_path, (ours, "late"), (other, "late"), (None, "rule-failed"), (ours, "rule-failed"), (ours, "late"))
-    assert [letter.place for letter in pending_dead_letters(check(tmp_path), None)] == [0, 2, 3, 4]
+    assert [dead_letter.place for dead_letter in pending_dead_letters(check(tmp_path), None)] == [0, 2, 3, 4]
     assert said("discard", "--node", "m", "--code", "late")[0] == ["2 dead letters discarded."]
-    assert [letter.place for letter in pending_dead_letters(check(tmp_path), None)] == [2, 3]
+    assert [dead_letter.place for dead_letter in pending_dead_letters(check(tmp_path), None)] == [2, 3]
     assert said("discard", "--node", "m")[0] == ["2 dead letters discarded."]
     assert said("list", "--format", "json")[0] == ["[]"]
     assert said("replay")[0] == ["There are no dead letters to replay."]
 
 
 @pytest.mark.parametrize("command", [("replay",), ("discard", "--node", "m")])
-def test_letters_are_delivered_by_one_at_a_time(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_dead_letters_are_delivered_by_one_at_a_time(tmp_path: Path, command: tuple[str, ...]) -> None:
     write(tmp_path, {"stream_project.yml": PROJECT})
     with (
         run_lock(check(tmp_path).place.replay_lock),

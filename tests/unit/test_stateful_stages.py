@@ -1,4 +1,4 @@
-"""SQL that Spark cannot stream, carved into stages. What Spark makes of the stages is in tests/spark."""
+"""SQL that Spark cannot stream, split into stages. What Spark makes of the stages is in tests/spark."""
 
 import pytest
 
@@ -16,19 +16,19 @@ from penstock.keyed.operators import (
 from penstock.sql.analyze.statefulness import keyword_offset
 from penstock.sql.rewrite.translate import spark_text, unguarded_text
 from penstock.sql.stateful.stages import OperatorStage, SqlStage
-from tests.carved import Fixture, Refused, bound_query, carved, fixtures, refused
+from tests.staged_sql import Fixture, Refused, bound_query, fixtures, refused, stage_plan
 from tests.support import only
 
 
 def operators(sql: str, ttl_ms: int | None = None) -> list[Operator]:
-    found = carved(sql, ttl_ms)
+    found = stage_plan(sql, ttl_ms)
     assert found.problem is None, found.problem
     return [stage.operator for stage in found.stages if isinstance(stage, OperatorStage)]
 
 
 def texts(sql: str) -> list[str]:
     """The SQL of the stages, without what every one of them says of the time."""
-    found = carved(sql)
+    found = stage_plan(sql)
     assert found.problem is None, found.problem
     trees = [stage.tree for stage in found.stages if isinstance(stage, SqlStage)]
     return [spark_text(tree).replace(", UNIX_MILLIS(PENSTOCK_NOW()) AS `_now`", "") for tree in (*trees, found.tree)]
@@ -36,7 +36,7 @@ def texts(sql: str) -> list[str]:
 
 @pytest.mark.parametrize("fixture", fixtures(), ids=lambda f: f.sql)
 def test_sql_is_carved_into_operators(fixture: Fixture) -> None:
-    found = carved(fixture.sql)
+    found = stage_plan(fixture.sql)
     assert found.problem is None
     assert tuple(map(describe_operator, operators(fixture.sql))) == fixture.operators
     by_key = f" by {', '.join(found.flow.key)}" if found.flow.key else ""
@@ -45,7 +45,7 @@ def test_sql_is_carved_into_operators(fixture: Fixture) -> None:
 
 @pytest.mark.parametrize("fixture", refused(), ids=lambda f: f.sql)
 def test_what_cannot_be_carved_is_refused_with_a_way_out(fixture: Refused) -> None:
-    problem = carved(fixture.sql).problem
+    problem = stage_plan(fixture.sql).problem
     assert problem is not None
     assert (problem.code, problem.subject) == ("sql-unsupported", fixture.name)
     assert problem.hint == fixture.way_out
@@ -59,7 +59,7 @@ def test_what_cannot_be_carved_is_refused_with_a_way_out(fixture: Refused) -> No
     ids=lambda f: f.sql,
 )
 def test_what_spark_streams_by_itself_stays_as_it_was(fixture: Fixture) -> None:
-    found = carved(fixture.sql)
+    found = stage_plan(fixture.sql)
     assert found.stages == ()
     assert spark_text(found.tree) == spark_text(bound_query(fixture.sql).take_tree())
 
@@ -68,7 +68,7 @@ def test_every_join_with_versions_tells_of_its_own_state() -> None:
     sql = """SELECT c.name, r.rate FROM orders o
         JOIN customers FOR SYSTEM_TIME AS OF PROCTIME() AS c ON o.customer_id = c.id
         JOIN rates FOR SYSTEM_TIME AS OF PROCTIME() AS r ON o.status = r.currency"""
-    places = [keyword_offset(bound_query(sql), name, offset) for name, offset, _ in carved(sql).unbounded]
+    places = [keyword_offset(bound_query(sql), name, offset) for name, offset, _ in stage_plan(sql).unbounded]
     assert places == [sql.index("FOR"), sql.rindex("FOR")]
 
 
@@ -90,7 +90,7 @@ def test_with_a_time_to_live_an_operator_does_plain_joins_too() -> None:
     sql = "SELECT o.id, c.name FROM orders o JOIN customers c ON o.customer_id = c.id"
     assert operators(sql) == []
     assert operators(sql, 5) == [ChangeJoin("inner", ("_l0",), ("_r0",), ttl_ms=5)]
-    assert carved(sql, 5).flow.kind == "rows"
+    assert stage_plan(sql, 5).flow.kind == "rows"
 
 
 def test_a_join_that_is_bounded_in_time_needs_no_operator_to_forget() -> None:
@@ -135,9 +135,9 @@ def test_limits_of_a_rank(condition: str, limit: int) -> None:
 
 
 def test_the_order_of_rows_is_read_where_it_matters() -> None:
-    assert carved("SELECT status, COUNT(*) AS n FROM orders GROUP BY status").ordered == frozenset()
-    assert carved("SELECT status, LAST_VALUE(id) AS n FROM orders GROUP BY status").ordered == {"source.orders"}
-    assert carved("SELECT total, COUNT(*) AS n FROM totals GROUP BY total").ordered == {"model.totals"}
+    assert stage_plan("SELECT status, COUNT(*) AS n FROM orders GROUP BY status").ordered == frozenset()
+    assert stage_plan("SELECT status, LAST_VALUE(id) AS n FROM orders GROUP BY status").ordered == {"source.orders"}
+    assert stage_plan("SELECT total, COUNT(*) AS n FROM totals GROUP BY total").ordered == {"model.totals"}
 
 
 def test_rows_are_structs_with_what_is_wanted_of_them() -> None:
@@ -269,19 +269,19 @@ def test_a_key_that_is_no_output_is_carried_through_and_left_out_at_the_end() ->
 
 def test_a_view_of_changes_hands_on_rows_that_come_and_go() -> None:
     sql = "SELECT customer_id, total FROM totals WHERE total > 1"
-    alone = carved(sql)
+    alone = stage_plan(sql)
     assert not any(isinstance(stage, OperatorStage) for stage in alone.stages)
     assert (alone.flow.kind, alone.flow.key, alone.flow.repeated) == ("changes", ("customer_id",), True)
-    found = carved(sql, nested=True)
+    found = stage_plan(sql, nested=True)
     assert (found.flow.kind, found.flow.key) == ("signed", ("customer_id",))
     assert isinstance(found.stages[-1], OperatorStage)
 
 
 def test_columns_are_known_through_every_stage() -> None:
     inner = "SELECT id, status, COUNT(*) OVER (PARTITION BY status ORDER BY at) AS N FROM orders"
-    assert carved(inner).flow.columns == ("id", "status", "N")
+    assert stage_plan(inner).flow.columns == ("id", "status", "N")
     joins = "LEFT JOIN customers USING (id) LEFT JOIN rates ON status = currency"
-    found = carved(f"SELECT name, n, currency FROM ({inner}) AS t {joins}")
+    found = stage_plan(f"SELECT name, n, currency FROM ({inner}) AS t {joins}")
     assert found.problem is None
     assert found.flow.columns == ("name", "n", "currency")
 
@@ -310,10 +310,10 @@ def test_columns_are_known_through_every_stage() -> None:
     ],
 )
 def test_state_without_end_is_told_unless_it_expires(sql: str, name: str, at: str) -> None:
-    found, offset, _ = only(carved(sql).unbounded)
+    found, offset, _ = only(stage_plan(sql).unbounded)
     assert found == name
     assert sql[keyword_offset(bound_query(sql), found, offset) :].startswith(at)
-    assert carved(sql, 5).unbounded == ()
+    assert stage_plan(sql, 5).unbounded == ()
 
 
 _PAIRED = "SELECT o.id FROM orders o JOIN rates p ON o.status = p.currency AND "
@@ -331,9 +331,9 @@ _PAIRED = "SELECT o.id FROM orders o JOIN rates p ON o.status = p.currency AND "
     ],
 )
 def test_a_join_is_bounded_on_both_sides_or_not_at_all(condition: str, name: str) -> None:
-    found, _, _ = only(carved(_PAIRED + condition).unbounded)
+    found, _, _ = only(stage_plan(_PAIRED + condition).unbounded)
     assert found == name
-    assert carved(_PAIRED + condition, 5).stages != ()
+    assert stage_plan(_PAIRED + condition, 5).stages != ()
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_a_join_is_bounded_on_both_sides_or_not_at_all(condition: str, name: str
     ],
 )
 def test_a_join_that_is_bounded_on_both_sides_keeps_nothing_for_ever(condition: str) -> None:
-    assert carved(_PAIRED + condition).unbounded == ()
+    assert stage_plan(_PAIRED + condition).unbounded == ()
 
 
 _HIDDEN = "GREATEST({0}, {0})"
@@ -368,8 +368,8 @@ _HIDDEN = "GREATEST({0}, {0})"
     ],
 )
 def test_what_is_no_bound_in_time_is_hidden_from_spark(condition: str, written: str) -> None:
-    found = carved(_PAIRED + condition)
-    before = spark_text(carved(_PAIRED + condition).tree.copy())
+    found = stage_plan(_PAIRED + condition)
+    before = spark_text(stage_plan(_PAIRED + condition).tree.copy())
     plain = unguarded_text(found.tree)
     assert before.endswith(f"ON `o`.`status` = `p`.`currency` AND {written}")
     assert plain is not None
@@ -378,7 +378,7 @@ def test_what_is_no_bound_in_time_is_hidden_from_spark(condition: str, written: 
 
 @pytest.mark.parametrize("condition", ["p.at = o.at", "p.at BETWEEN o.at AND o.at + INTERVAL '1' HOUR", "o.amount > 1"])
 def test_joins_by_event_times_are_written_as_they_are(condition: str) -> None:
-    assert unguarded_text(carved(_PAIRED + condition).tree) is None
+    assert unguarded_text(stage_plan(_PAIRED + condition).tree) is None
 
 
 def test_a_filter_around_a_join_is_hidden_too_because_spark_moves_it_into_the_join() -> None:
@@ -410,7 +410,7 @@ def test_outer_joins_keep_rows_until_a_time_of_their_own(side: str, condition: s
 
 @pytest.mark.parametrize("condition", ["p.at >= o.at", "(p.at <= o.came OR o.amount = 1)", "p.rate > o.amount"])
 def test_an_outer_join_whose_rows_would_wait_for_ever_is_refused(condition: str) -> None:
-    problem = carved(_OUTER.format("LEFT", condition)).problem
+    problem = stage_plan(_OUTER.format("LEFT", condition)).problem
     assert problem is not None
     assert problem.subject == "LEFT JOIN with more than equalities"
 
@@ -420,7 +420,7 @@ def test_of_equal_times_the_last_row_that_came_is_the_latest() -> None:
     latest = f"SELECT id FROM ({numbered}) WHERE rn = 1"
 
     def takes_last(order: str) -> bool:
-        found = [s.operator for s in carved(latest.format(order)).stages if isinstance(s, OperatorStage)]
+        found = [s.operator for s in stage_plan(latest.format(order)).stages if isinstance(s, OperatorStage)]
         return isinstance(found[0], Ranking) and found[0].last_first
 
     assert takes_last("at DESC")
@@ -442,6 +442,6 @@ def test_a_window_over_rows_that_may_have_waited_for_any_time_is_noted(condition
     direct = f"SELECT COUNT(*) AS n {joined} GROUP BY TUMBLE({time}, INTERVAL '1' HOUR)"
     behind = f"SELECT COUNT(*) AS n FROM (SELECT {time} AS t {joined}) GROUP BY TUMBLE(t, INTERVAL '1' HOUR)"
     for sql in (direct, behind):
-        assert [note.code for note in carved(sql).notes] == ["window-over-late-rows"] * noted
-    over = carved(f"SELECT o.id, COUNT(*) OVER (PARTITION BY o.id ORDER BY {time}) AS n {joined}").problem
+        assert [note.code for note in stage_plan(sql).notes] == ["window-over-late-rows"] * noted
+    over = stage_plan(f"SELECT o.id, COUNT(*) OVER (PARTITION BY o.id ORDER BY {time}) AS n {joined}").problem
     assert (over is not None) == noted

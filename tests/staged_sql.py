@@ -1,4 +1,4 @@
-"""SQL to carve and the tables that it reads: how their rows come, and their columns as Spark has them."""
+"""SQL that is split into stages, and the tables that it reads: how their rows come, and their columns in Spark."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -57,7 +57,7 @@ class Refused:
 
 @cache
 def _written() -> dict[str, list[dict[str, Any]]]:
-    found = yaml.safe_load((Path(__file__).parent / "carving.yml").read_text(encoding="utf-8"))
+    found = yaml.safe_load((Path(__file__).parent / "staged_sql.yml").read_text(encoding="utf-8"))
     assert isinstance(found, dict)
     return found
 
@@ -75,5 +75,5 @@ def bound_query(sql: str) -> Query:
     return bind_tables(Query(sql, PROJECT), {table.partition(".")[2]: table for table in FLOWS})
 
 
-def carved(sql: str, ttl_ms: int | None = None, *, nested: bool = False) -> StagePlan:
+def stage_plan(sql: str, ttl_ms: int | None = None, *, nested: bool = False) -> StagePlan:
     return plan_stages(name_projections(bound_query(sql).take_tree()), "m", FLOWS, FLOWS, ttl_ms, nested=nested)

@@ -12,9 +12,9 @@ from penstock.runtime.dead_letters import masking
 from penstock.runtime.replay.output_replay import ReplayResult
 from penstock.workflow.dead_letters import mask_dead_letters, pending_dead_letters
 from penstock.workflow.stages import check
-from tests.services.letters import deliver
+from tests.services.dead_letters import deliver
 from tests.spark.running import Running
-from tests.unit.test_covering import ANSWERS
+from tests.unit.test_dead_letter_masking import ANSWERS
 
 SECRET, SALARY = "ada@example.com", 31415926
 PROJECT = """
@@ -61,8 +61,8 @@ def test_what_is_kept_of_a_row_that_fails_has_no_masked_and_no_sensitive_value(r
     assert _files_with(running.root, SECRET) == []
     assert _files_with(running.root, str(SALARY)) == []
 
-    (letter,) = mask_dead_letters(check(running.root), pending_dead_letters(check(running.root), None))
-    assert SECRET not in str(letter)
+    (dead_letter,) = mask_dead_letters(check(running.root), pending_dead_letters(check(running.root), None))
+    assert SECRET not in str(dead_letter)
 
     _written(running, "10 / (id - 4)")
     assert deliver(running) == {"model.shares": ReplayResult(1, 0)}
@@ -80,9 +80,9 @@ def test_a_record_that_is_not_in_its_topic_waits_until_it_is_there_again(running
     topic.mkdir()
     for _ in range(2):
         assert deliver(running) == {"model.shares": ReplayResult(0, 1)}
-        (letter,) = pending_dead_letters(check(running.root), None)
-        assert (letter.code, letter.about["offset"]) == ("row-failed", 1)
-        assert "no longer exists at its origin" in letter.about["message"]
+        (dead_letter,) = pending_dead_letters(check(running.root), None)
+        assert (dead_letter.code, dead_letter.about["offset"]) == ("row-failed", 1)
+        assert "no longer exists at its origin" in dead_letter.about["message"]
     topic.rmdir()
     topic.with_name("away").rename(topic)
     assert deliver(running) == {"model.shares": ReplayResult(1, 0)}
@@ -157,14 +157,14 @@ def test_dead_letters_that_were_kept_before_are_covered_when_they_are_shown_and_
     running.drop("people.v1", "1.json", [_person(5)])
     running.run()
     _written(running, "10 / (id - 4)")
-    (letter,) = mask_dead_letters(check(running.root), pending_dead_letters(check(running.root), None))
-    assert isinstance(letter, DeadLetter)
-    assert json.loads(str(letter.about["value"])) == {"id": 5, "email": "***", "salary": "***", "city": "Oslo"}
+    (dead_letter,) = mask_dead_letters(check(running.root), pending_dead_letters(check(running.root), None))
+    assert isinstance(dead_letter, DeadLetter)
+    assert json.loads(str(dead_letter.about["value"])) == {"id": 5, "email": "***", "salary": "***", "city": "Oslo"}
     assert deliver(running) == {"model.shares": ReplayResult(1, 0)}
 
 
 def test_spark_and_python_leave_the_same_of_what_others_say(running: Running) -> None:
     fields = "key STRING, value STRING, code STRING, message STRING, partition INT, offset BIGINT, headers STRING"
     rows = [(None, "{}", "row-refused", text, None, None, None) for text, _ in ANSWERS]
-    letters = masking.mask_dead_letters(running.spark.createDataFrame(rows, fields), ["email"])
-    assert [row["message"] for row in letters.collect()] == [covered for _, covered in ANSWERS]
+    dead_letters = masking.mask_dead_letters(running.spark.createDataFrame(rows, fields), ["email"])
+    assert [row["message"] for row in dead_letters.collect()] == [covered for _, covered in ANSWERS]

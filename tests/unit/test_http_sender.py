@@ -94,9 +94,9 @@ def test_rows_that_are_to_be_kept_come_back_and_the_rest_is_sent(server: servers
     server.plan = [Says(503)] * 2
     server.judge = lambda request: Says(422, b"no") if request.rows[0]["id"] == 4 else None
     *kept, last = list(sender(server, 2, on_refusal="dead_letter")(batches(list(range(10)), 10)))
-    letters = [letter for batch in kept for letter in batch.to_pylist()]
-    assert [json.loads(letter["row"])["id"] for letter in letters] == [4, 5]
-    assert letters[0]["message"].endswith("answered 422 Unprocessable Entity: no")
+    dead_letters = [dead_letter for batch in kept for dead_letter in batch.to_pylist()]
+    assert [json.loads(dead_letter["row"])["id"] for dead_letter in dead_letters] == [4, 5]
+    assert dead_letters[0]["message"].endswith("answered 422 Unprocessable Entity: no")
     assert (last.to_pylist()[0]["sent"], last.to_pylist()[0]["refused"]) == (8, 2)
 
 

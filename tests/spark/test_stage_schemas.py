@@ -1,4 +1,4 @@
-"""Spark makes sense of every stage that SQL is carved into, and the outputs are called what Spark would call them."""
+"""Spark makes sense of every stage that SQL is split into, and the outputs are called what Spark would call them."""
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -14,7 +14,7 @@ from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.rewrite.operators import DIVIDE, MEAN
 from penstock.sql.rewrite.translate import spark_text
 from penstock.sql.stateful.stages import ORDERED, OperatorStage, SqlStage
-from tests.carved import DDL, bound_query, carved, fixtures
+from tests.staged_sql import DDL, bound_query, fixtures, stage_plan
 
 ORDER_TYPES = ("BIGINT", "STRING", "BIGINT", "BIGINT")
 OWN_WORDS = ("PROCTIME", "SYSTEM_TIME", "UNNEST", "QUALIFY", "moment")
@@ -39,7 +39,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 def _outputs(session: SparkSession, sql: str) -> list[str]:
     """The names of what comes out of the last stage."""
-    found = carved(sql)
+    found = stage_plan(sql)
     assert found.problem is None
     for stage in found.stages:
         match stage:
