@@ -3,7 +3,7 @@
 import fcntl
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,8 +18,11 @@ Service = TypeVar("Service")
 
 SERVICES: Final = "services"
 """The directory of the services that all workers share, below the temporary directory of the whole run."""
-DEAR_FIRST: Final = ("services", "process", "contract", "spark", "site", "repo", "golden", "unit")
-"""The order of the directories: what takes long begins first, so that the workers end together."""
+WAITING: Final = ("services",)
+"""Directories whose tests wait for a service half of the time. They run beside those that compute."""
+COMPUTING: Final = ("process", "contract", "spark")
+QUICK: Final = ("site", "repo", "golden", "unit")
+"""Directories whose tests are short. They come last, so that the workers end together."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,12 +36,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the dear tests first."""
-    items.sort(key=lambda item: DEAR_FIRST.index(_directory(item)))
+    """Alternate files that wait with files that compute, and put quick ones last."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.location[0], []).append(item)
+    waiting, computing, quick = (_in_directories(files, names) for names in (WAITING, COMPUTING, QUICK))
+    shares = [(place / len(group), file) for group in (waiting, computing) for place, file in enumerate(group)]
+    items[:] = [item for file in (*(file for _, file in sorted(shares)), *quick) for item in files[file]]
 
 
-def _directory(item: pytest.Item) -> str:
-    return Path(item.location[0]).parts[1]
+def _in_directories(files: Iterable[str], names: Sequence[str]) -> list[str]:
+    """The files in these directories of `tests`, in the order of the directories."""
+    return sorted(
+        (file for file in files if Path(file).parts[1] in names), key=lambda file: names.index(Path(file).parts[1])
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
