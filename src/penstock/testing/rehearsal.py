@@ -13,6 +13,9 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from penstock.clients.files.formats import FORMATS, files_under
+from penstock.clients.files.parquet import all_rows
+from penstock.graph.graph import Node
 from penstock.manifest.model import Input, Manifest, QuerySpec
 from penstock.row_columns import OP
 from penstock.runtime.delivery.progress import QueryProgress
@@ -70,24 +73,17 @@ class Rehearsal:
         return self.run(select=moved.values()) if moved else {}
 
     def rows(self, model: str) -> list[dict[str, Any]]:
-        """Return all rows that a model has written, including every change."""
-        topic = self._check_project().graph[f"model.{model}"].topic
-        assert topic is not None
-        folder = self.root / ".penstock" / "topics" / topic.name
-        if not any(folder.rglob("*.parquet")):
-            return []
-        table = self.spark.read.option("recursiveFileLookup", "true").parquet(str(folder))
-        ordered = table.selectExpr("*", "_metadata.file_modification_time AS _came", "_metadata.file_path AS _file")
-        kept = ordered.orderBy("_came", "_file").drop("_came", "_file")
-        return [row.asDict(recursive=True) for row in kept.collect()]
+        """Return all rows that a model has written, including every change, in the order in which they were written."""
+        return self._topic_rows(self._check_project().graph[f"model.{model}"])
 
     def table(self, model: str) -> list[dict[str, Any]]:
         """Return the rows of a model as a table, with its changes applied in order."""
         node = self._check_project().graph[f"model.{model}"]
+        written = self._topic_rows(node)
         if node.flow == "rows":
-            return self.rows(model)
+            return written
         present: dict[str, list[dict[str, Any]]] = {}
-        for row in self.rows(model):
+        for row in written:
             operation = row.pop(OP)
             key = repr([row[name] for name in node.change_key] if node.change_key else sorted(row.items()))
             if node.change_key:
@@ -97,6 +93,12 @@ class Rehearsal:
             else:
                 present.setdefault(key, []).append(row)
         return [row for rows in present.values() for row in rows]
+
+    def _topic_rows(self, node: Node) -> list[dict[str, Any]]:
+        assert node.topic is not None
+        folder = self.root / ".penstock" / "topics" / node.topic.name
+        files = files_under(folder, FORMATS["parquet"])
+        return all_rows(sorted(files, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, file)))
 
     def _check_project(self) -> Any:
         return check(self.root)

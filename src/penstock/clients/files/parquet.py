@@ -59,6 +59,30 @@ def first_rows(files: Iterable[Path], limit: int, as_bytes: Collection[str] = ()
     return [{name: row.get(name) for name in names} for row in found]
 
 
+def all_rows(files: Iterable[Path]) -> list[dict[str, Any]]:
+    """Return the rows of the files as Python values, times in UTC without a zone. Columns that a file lacks are null."""
+    import pyarrow
+    from pyarrow.parquet import read_table
+
+    tables = [read_table(file, partitioning=None) for file in files]
+    if not tables:
+        return []
+    whole = pyarrow.concat_tables(tables, promote_options="default")
+    return [_without_zone(row) for row in whole.to_pylist(maps_as_pydicts="strict")]
+
+
+def _without_zone(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        case list():
+            return [_without_zone(item) for item in value]
+        case dict():
+            return {name: _without_zone(item) for name, item in value.items()}
+        case _:
+            return value
+
+
 def _newest_names(files: Sequence[Path]) -> list[str]:
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
