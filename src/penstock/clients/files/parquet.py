@@ -60,7 +60,7 @@ def first_rows(files: Iterable[Path], limit: int, as_bytes: Collection[str] = ()
 
 
 def all_rows(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Return all rows of the files as Python values: times without a zone, in UTC, and null where a file has no value."""
+    """Return all rows of the files as Python values, times in UTC without a zone. What a file does not have is null."""
     import pyarrow
     from pyarrow.parquet import read_table
 
