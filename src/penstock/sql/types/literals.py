@@ -66,7 +66,7 @@ def decimal_literal(node: exp.Expr) -> Decimal | None:
             return decimal_literal(node.this)
         case exp.Neg():
             found = decimal_literal(node.this)
-            return None if found is None else -found
+            return None if found is None else found.copy_negate()  # the operator would round it
         case exp.Literal() if _NUMBER.fullmatch(node.name) and len(node.name) < _LONGEST:
             return Decimal(node.name)
         case exp.Cast(this=exp.Literal()) if _is_lossless(node):
