@@ -211,7 +211,7 @@ def test_spark_writes_the_topic_itself_once_it_comes_to_it(given: Given) -> None
     found = rows_of(consume(given.broker.plain, f"{given.topic}.out"))
     assert sorted(row["id"] for row in found) == list(range(30))
     dead_letters = [
-        r for r in consume(given.broker.plain, "orders.errors") if r.headers["penstock.topic"] == given.topic
+        r for r in consume(given.broker.plain, "orders.errors") if r.headers.get("penstock.topic") == given.topic
     ]
     assert [dead_letter.headers["penstock.code"] for dead_letter in dead_letters] == ["not-json"]
 

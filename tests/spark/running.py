@@ -9,7 +9,6 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
@@ -103,9 +102,10 @@ class Running:
 def parquet_rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of all Parquet files below a directory. Times are without a zone, in UTC."""
     files = (path for path in sorted(folder.rglob("*.parquet")) if not path.name.startswith((".", "_")))
-    whole = pa.concat_tables((pq.read_table(path, partitioning=None) for path in files), promote_options="default")
-    rows = whole.to_pylist(maps_as_pydicts="strict")
-    return [{name: _without_zone(value) for name, value in row.items()} for row in rows]
+    tables = [pq.read_table(path, partitioning=None, coerce_int96_timestamp_unit="us") for path in files]
+    names = dict.fromkeys(name for table in tables for name in table.column_names)
+    rows = (row for table in tables for row in table.to_pylist(maps_as_pydicts="strict"))
+    return [{name: _without_zone(row.get(name)) for name in names} for row in rows]
 
 
 def _without_zone(value: Any) -> Any:

@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from penstock.testing.rehearsal import Rehearsal
-
-pytestmark = pytest.mark.as_deployed
 
 PROJECT = """
 project: {name: differential}

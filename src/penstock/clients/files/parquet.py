@@ -61,14 +61,12 @@ def first_rows(files: Iterable[Path], limit: int, as_bytes: Collection[str] = ()
 
 def all_rows(files: Iterable[Path]) -> list[dict[str, Any]]:
     """Return all rows of the files as Python values, times in UTC without a zone. What a file does not have is null."""
-    import pyarrow
     from pyarrow.parquet import read_table
 
-    tables = [read_table(file, partitioning=None) for file in files]
-    if not tables:
-        return []
-    whole = pyarrow.concat_tables(tables, promote_options="default")
-    return [_without_zone(row) for row in whole.to_pylist(maps_as_pydicts="strict")]
+    tables = [read_table(file, partitioning=None, coerce_int96_timestamp_unit="us") for file in files]
+    names = dict.fromkeys(name for table in tables for name in table.column_names)
+    rows = (row for table in tables for row in table.to_pylist(maps_as_pydicts="strict"))
+    return [{name: _without_zone(row.get(name)) for name in names} for row in rows]
 
 
 def _without_zone(value: Any) -> Any:
