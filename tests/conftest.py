@@ -3,7 +3,7 @@
 import fcntl
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -21,6 +21,14 @@ SERVICES: Final = "services"
 WAITING: Final = ("services",)
 """Directories whose tests wait for a service half of the time. They run beside those that compute."""
 COMPUTING: Final = ("process", "contract", "spark")
+LONG: Final = (
+    "test_time_bounds.py",
+    "test_differential.py",
+    "test_state_schema.py",
+    "test_windows.py",
+    "test_sinks.py",
+)
+"""Files that take a minute or more of one worker. They begin first."""
 QUICK: Final = ("site", "repo", "golden", "unit")
 """Directories whose tests are short. They come last, so that the workers end together."""
 
@@ -46,10 +54,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _in_directories(files: Iterable[str], names: Sequence[str]) -> list[str]:
-    """The files in these directories of `tests`, in the order of the directories."""
-    return sorted(
-        (file for file in files if Path(file).parts[1] in names), key=lambda file: names.index(Path(file).parts[1])
-    )
+    """The files in these directories of `tests`: long ones, then the others in the order of the directories."""
+    found = [file for file in files if _directory(file) in names]
+    return sorted(found, key=lambda file: (Path(file).name not in LONG, names.index(_directory(file))))
+
+
+def _directory(file: str) -> str:
+    return Path(file).parts[1]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -98,6 +109,43 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     logs: Path = tmp_path_factory.mktemp("spark") / "logs"
     with spark_session(SparkSpec(master="local[2]"), logs, [*fetch(KAFKA), *fetch(POSTGRES)]) as session:
         yield session
+
+
+_INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+SMALL: Final[Mapping[str, Mapping[str, str]]] = {
+    "spark": {**_INTERPRETED, "spark.sql.shuffle.partitions": "1"},
+    "services": _INTERPRETED,
+}
+"""How queries over few rows are computed, by directory. To compile the code of a query takes longer than to interpret
+it, and every partition of state takes its time. Modules that are about values, about what runs inside of generated code
+or about partitions say `pytestmark = pytest.mark.as_deployed`."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_queries(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compute the queries of a module in the way that is cheap for few rows. New sessions take it from the context."""
+    tests = [item for item in request.session.items if item.path == request.path]
+    wanted = SMALL.get(_directory(tests[0].location[0]))
+    needs_spark = any("spark" in item.fixturenames for item in tests)
+    if wanted is None or not needs_spark or request.node.get_closest_marker("as_deployed"):
+        yield
+        return
+    spark: SparkSession = request.getfixturevalue("spark")
+    before = _set_defaults(spark, wanted)
+    yield
+    _set_defaults(spark, before)
+
+
+def _set_defaults(spark: "SparkSession", wanted: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Set what new sessions begin with, and return what it was."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    before = {name: conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        if value is None:
+            conf.remove(name)
+        else:
+            conf.set(name, value)
+    return before
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from penstock.errors import PlanRefused, QueryFailed
 from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
 from tests.spark.running import Running
 
+pytestmark = pytest.mark.as_deployed
+
 PIPELINE = """
 sources:
   orders:

@@ -17,6 +17,8 @@ from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.services.postgres import Database
 from tests.spark.running import Running
 
+pytestmark = pytest.mark.as_deployed
+
 MOST = 2**256 - 1
 LEAST = -(2**255)
 

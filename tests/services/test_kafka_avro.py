@@ -24,6 +24,8 @@ from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.services.live_runs import done, live, paused, resumed
 from tests.spark.running import Running
 
+pytestmark = pytest.mark.as_deployed
+
 FIRST = {
     "type": "record",
     "name": "Order",

@@ -19,6 +19,8 @@ from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
 from tests.support import only
 
+pytestmark = pytest.mark.as_deployed
+
 PIPELINE = """
 sources:
   events:

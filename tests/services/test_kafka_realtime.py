@@ -12,6 +12,8 @@ from tests.services.kafka import Broker, codecs_of, consume, new_topic, produce,
 from tests.services.live_runs import done, live
 from tests.spark.running import Running
 
+pytestmark = pytest.mark.as_deployed
+
 PROJECT = """
 project: {{name: quick}}
 runtime: {{kafka: {{bootstrap_servers: "{servers}"}}}}
