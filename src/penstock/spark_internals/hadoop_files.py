@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from penstock.spark_internals.jvm import java_class
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+
+def replace_local_files(context: SparkContext, name: str) -> None:
+    """Make Hadoop use a class of ours for `file:`. What it has opened is closed, so that nothing is used any longer."""
+    java: Any = context._jsc
+    conf = java.hadoopConfiguration()
+    local = java_class("java.net.URI", context).create("file:///")
+    conf.set("fs.file.impl", name)
+    java_class("org.apache.hadoop.fs.FileSystem", context).get(local, conf).close()
 
 
 class HadoopFiles:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -72,6 +72,31 @@ def active_context() -> SparkContext:
     context = running_context()
     assert context is not None
     return context
+
+
+_USED_BY_COLUMNS: Final = (
+    *("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils"),
+    *("SimplePythonFunction", "org.apache.spark.sql.classic.SparkSession", "org.apache.spark.sql.types.StructType"),
+)
+"""The Java classes that PySpark looks up for every function, column, literal and type, by the names that it uses."""
+
+
+def cache_classes(context: SparkContext) -> None:
+    """Look up often used classes, and their methods, once. py4j would ask the JVM at every use, which searches all of
+    its jars for a short name."""
+    from py4j.java_gateway import JavaClass, JavaMember
+
+    class CachedClass(JavaClass):  # type: ignore[misc]
+        def __getattr__(self, name: str) -> Any:
+            found = super().__getattr__(name)
+            if isinstance(found, JavaMember):
+                self.__dict__[name] = found
+            return found
+
+    jvm: Any = context._jvm
+    for name in _USED_BY_COLUMNS:
+        found = getattr(jvm, name)
+        setattr(jvm, name, CachedClass(found._fqn, found._gateway_client))
 
 
 def is_local(context: SparkContext) -> bool:

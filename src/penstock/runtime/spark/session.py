@@ -18,6 +18,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from penstock.clients.jvm.java import find_java
+from penstock.clients.jvm.local_files import set_permissions_in_process
 from penstock.clients.masked_answers import IN_WORKERS
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import SparkSpec
@@ -30,7 +31,9 @@ from penstock.spark_internals.errors import SPARK_ERRORS
 from penstock.spark_internals.jvm import (
     Jvm,
     JvmProcess,
+    cache_classes,
     forget_jvm,
+    is_local,
     jvm_process,
     launch_jvm,
     running_context,
@@ -63,6 +66,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # Otherwise every call on a column makes five more to the JVM, so that errors can name a place in our Python.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # How long to wait for a query that is stopped. Without a limit, a sink that hangs would block us forever.
     "spark.sql.streaming.stopTimeout": "10s",
     # How soon a query without rows reports that.
@@ -166,6 +171,9 @@ def spark_session(
                 jvm = launch_jvm(conf, process)
             note_pid(jvm.process.pid)
             session = _start_session(conf, jvm, log)
+            cache_classes(session.sparkContext)
+            if is_local(session.sparkContext):
+                set_permissions_in_process(session.sparkContext)
             if code is not None:
                 session.sparkContext.addPyFile(str(code))
         yield session
