@@ -14,8 +14,6 @@ import pytest
 from penstock.errors import PenstockError, PlanRefused
 from tests.spark.running import Running
 
-pytestmark = pytest.mark.as_deployed
-
 SHAPES = """
 project: {name: shapes}
 sources:
@@ -226,7 +224,7 @@ def test_readers_go_on_when_a_column_comes_and_goes_upstream(running: Running) -
         running.run(select=["q"])
     origin = running.place.checkpoint("q") / "state-origin.json"
     document = json.loads(origin.read_text())
-    assert document["partitions"] == 2
+    assert document["partitions"] == int(running.spark.newSession().conf.get("spark.sql.shuffle.partitions") or 0)
     origin.write_text(json.dumps({**document, "declared": {}}))
     with pytest.raises(PenstockError) as failed:
         running.run(select=["q"])
