@@ -239,7 +239,7 @@ def test_a_first_start_goes_on_where_its_group_of_consumers_is(
     run = grouped.running.begun()
     (step,) = (step for step in run.plan.steps if isinstance(step, RestartQuery))
     run.close()
-    assert "group of consumers" in step.reason
+    assert "consumer group" in step.reason
     grouped.running.run()
     assert grouped.out() == [4, 5, 6, 7, 8, 9]
     grouped.sent(10)
