@@ -167,7 +167,7 @@ def test_rows_that_are_refused_come_back_with_what_was_said() -> None:
     refused = RejectedRows()
     refused.add(pa.table({"id": [1, 2, 3], "a b": ["x", "y", None]}), {2: "no", 0: "never"})
     told = pa.RecordBatch.from_pylist(
-        list(refused.dead_letters()), pa.schema([("letters", pa.binary()), ("message", pa.string())])
+        list(refused.dead_letters()), pa.schema([("rejected", pa.binary()), ("message", pa.string())])
     )
     found = [row for batch in unpack_rejected([told]) for row in batch.to_pylist()]
     assert found == [{"c0": 3, "c1": None, "said": "no"}, {"c0": 1, "c1": "x", "said": "never"}]
