@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.project.application_settings import read_settings, settings_file
-from penstock.project.functions.modules import FOLDER, PythonFile
+from penstock.project.functions.modules import PythonFile, function_files
 from penstock.project.yaml.documents import Document, TextFile
 from penstock.project.yaml.read import read_document, read_text_file
 from penstock.project.yaml.variables import Environ, load_environ
@@ -128,12 +128,9 @@ def _load_project(
 
 
 def _load_functions(root: Path) -> tuple[tuple[PythonFile, ...], list[Diagnostic]]:
-    """The Python files of `functions/`, without its tests."""
     found: list[PythonFile] = []
     diagnostics: list[Diagnostic] = []
-    for path in _find_files(root, (FOLDER,), (".py",)):
-        if path.name.startswith("test_") or path.name == "conftest.py":
-            continue
+    for path in function_files(root):
         file, notes = read_text_file(path, _display_path(path))
         diagnostics.extend(notes)
         found.extend([PythonFile(path.relative_to(root).as_posix(), file.file, file.text)] if file else [])

@@ -5,6 +5,7 @@ import hashlib
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from penstock.errors import Diagnostic, Origin, did_you_mean
@@ -34,6 +35,16 @@ class PythonFile:
         line = self.text.splitlines()[node.lineno - 1] if self.text else ""
         before = line.encode()[: node.col_offset].decode(errors="replace")
         return Origin(self.file, node.lineno, len(before) + 1)
+
+
+def function_files(root: Path) -> list[Path]:
+    """Return the Python files of `functions/` at any depth, in a stable order, without tests and hidden files."""
+    found = (path for path in (root / FOLDER).rglob("*.py") if path.is_file() or path.is_symlink())
+    return sorted(path for path in found if not any(map(_is_ignored, path.relative_to(root).parts)))
+
+
+def _is_ignored(name: str) -> bool:
+    return name.startswith((".", "test_")) or name == "conftest.py"
 
 
 def parse_file(file: PythonFile) -> ast.Module | Diagnostic:

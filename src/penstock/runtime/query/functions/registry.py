@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark import Broadcast
@@ -14,12 +14,11 @@ from pyspark.sql.types import DataType, StringType, StructType
 
 from penstock.errors import PlanRefused, ServiceError
 from penstock.manifest.calls import CalledFunction
+from penstock.project.functions.modules import FOLDER, function_files
 from penstock.runtime.query.functions.calls import FunctionRecipe, apply_function
 from penstock.spark_internals.frames import python_calls
 from penstock.sql.lint.user_calls import accepts_type
 from penstock.sql.types.columns import data_type
-
-_FOLDER: Final = "functions"
 
 
 class FunctionRegistry:
@@ -55,12 +54,10 @@ class FunctionRegistry:
     def _send_sources(self) -> tuple[str, Broadcast[dict[str, str]]]:
         if self._sent is None:
             try:
-                files = sorted((self._root / _FOLDER).rglob("*.py"))
-                sources = {
-                    path.relative_to(self._root).as_posix(): path.read_text(encoding="utf-8-sig") for path in files
-                }
+                read = ((path, path.read_text(encoding="utf-8-sig")) for path in function_files(self._root))
+                sources = {path.relative_to(self._root).as_posix(): text for path, text in read}
             except (OSError, UnicodeDecodeError) as error:
-                raise ServiceError("file-unreadable", f"`{_FOLDER}/` cannot be read: {error}") from error
+                raise ServiceError("file-unreadable", f"`{FOLDER}/` cannot be read: {error}") from error
             digest = hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()[:16]
             self._sent = digest, self._spark.sparkContext.broadcast(sources)
         return self._sent
