@@ -117,6 +117,21 @@ def test_a_wrong_call_is_reported_where_it_is(check: Check, call: str, code: str
         assert found.hint == "did you mean `initials`?"
 
 
+@pytest.mark.parametrize("wanted", ["FLOAT", "SMALLINT", "DECIMAL(10, 1)", "str", "bool", "date", '"ARRAY<DOUBLE>"'])
+def test_a_double_goes_to_a_double_only(check: Check, wanted: str) -> None:
+    files = {MAIN: calling("f(rate)"), TEXT: f"def f(x: {wanted}) -> str: ..."}
+    assert codes(check(files)[1]) == ["sql-argument"]
+    assert check({**files, TEXT: "def f(x: float) -> str: ..."})[1] == ()
+
+
+def test_a_function_may_stand_in_the_clauses_of_an_aggregate(check: Check) -> None:
+    sql = "SELECT id, COUNT(*) FILTER (WHERE initials(name, 1) = 'a') AS n FROM {{ source('s') }} GROUP BY id"
+    assert errors(check({MAIN: model(sql), TEXT: INITIALS})[1]) == []
+    sql = "SELECT id, COUNT(*) OVER (PARTITION BY initials(name, 1) ORDER BY id) AS n FROM {{ source('s') }}"
+    found = check({MAIN: model(sql), TEXT: INITIALS})[1]
+    assert not any("initials" in d.message for d in found)
+
+
 @pytest.mark.parametrize("call", ["initials(name, NULL)", "initials(initials(name, 1), id + 1)", "vat(1)", "vat(1.5)"])
 def test_values_of_the_same_family_are_accepted(check: Check, call: str) -> None:
     assert check({MAIN: calling(call), TEXT: INITIALS})[1] == ()

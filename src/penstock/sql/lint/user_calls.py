@@ -32,6 +32,8 @@ _RESERVED: Final = frozenset(
 )  # fmt: skip
 """Reserved words that the parser would accept as the name of a function."""
 
+_AROUND_AGGREGATES: Final = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
+
 
 def find_name_conflict(name: str) -> str | None:
     """Return why a user function cannot have this name; None if it can."""
@@ -62,7 +64,7 @@ def misused_functions(tree: exp.Expr, functions: UserFunctions) -> Iterator[Prob
         if call.find_ancestor(exp.Lambda) is not None:
             hint = "unnest the array with CROSS JOIN UNNEST, or write a function that takes the whole array"
             yield Problem("sql-unsupported", f"{word} cannot be called in a lambda", at, hint, word)
-        elif isinstance(call.parent, exp.Window | exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
+        elif isinstance(call.parent, _AROUND_AGGREGATES) and call.arg_key == "this":
             text = f"{word} is no aggregate function: OVER, FILTER and the like do not apply to it"
             yield Problem("sql-unsupported", text, at, "it computes one value for each row", word)
         elif isinstance(call.parent, exp.Table | exp.Lateral):
@@ -103,6 +105,8 @@ def accepts_type(wanted: str, given: exp.DataType) -> bool:
             return given.this in WHOLE or (given.this is exp.DType.DECIMAL and _scale(given) == 0)
         case "number" if other.this is exp.DType.DECIMAL:
             return given.this in WHOLE or (given.this is exp.DType.DECIMAL and _scale(given) <= _scale(other))
+        case "number" if other.this is exp.DType.FLOAT:
+            return given.this is not exp.DType.DOUBLE
         case _:
             return True
 

@@ -37,9 +37,11 @@ class FunctionRegistry:
                 name=function.name,
                 file=function.file,
                 digest=digest,
-                parameters=tuple(to_arrow_type(DataType.fromDDL(kind)) for _, kind in function.parameters),
+                parameters=tuple(
+                    to_arrow_type(DataType.fromDDL(kind), timezone="UTC") for _, kind in function.parameters
+                ),
                 returns=function.returns,
-                result=to_arrow_type(result),
+                result=to_arrow_type(result, timezone="UTC"),
             )
             session.udf.register(function.function, _arrow_function(recipe, result, sources))
 
