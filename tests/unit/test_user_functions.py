@@ -214,6 +214,11 @@ def test_a_name_in_another_file_is_the_same_name(check: Check) -> None:
     assert f"{TEXT}:1:1" in found.message
 
 
+def test_files_may_import_a_directory_and_a_file_in_it(check: Check) -> None:
+    text = "from . import geo\nfrom .geo import area\nfrom .geo.area import _twice\n"
+    assert declared(check, text, **{"geo/area": "def _twice(x): ..."}) == ()
+
+
 @pytest.mark.parametrize("text", ["def initials(x: strng) -> str: ...", "def initials(x: str) -> str\n    return x"])
 def test_the_call_of_a_function_with_a_mistake_is_not_a_second_mistake(check: Check, text: str) -> None:
     found = only(check({MAIN: calling("initials(name, 1)"), TEXT: text})[1])

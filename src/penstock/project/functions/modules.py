@@ -62,6 +62,8 @@ def parse_file(file: PythonFile) -> ast.Module | Diagnostic:
 
 def wrong_imports(file: PythonFile, tree: ast.Module, modules: Mapping[str, PythonFile]) -> Iterator[Diagnostic]:
     """Report imports of the folder that cannot work on executors."""
+    parts = [name.split(".") for name in modules if name]
+    known = {*modules, *(".".join(names[:count]) for names in parts for count in range(1, len(names)))}
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(module=name, level=0) if name is not None and _is_own(name):
@@ -70,7 +72,7 @@ def wrong_imports(file: PythonFile, tree: ast.Module, modules: Mapping[str, Pyth
                 for alias in names:
                     if _is_own(alias.name):
                         yield _absolute_import(file, node, alias.name)
-            case ast.ImportFrom(level=level) if level > 0 and not any(True for _ in _targets(file, node, modules)):
+            case ast.ImportFrom(level=level) if level > 0 and known.isdisjoint(_imported_names(file, node)):
                 written = f"{'.' * level}{node.module or ''}"
                 hint = did_you_mean(node.module or "", [name for name in modules if name], otherwise="modules")
                 text = f"there is no module `{written}` in `{FOLDER}/`"
@@ -116,11 +118,17 @@ def source_digest(path: str, trees: Mapping[str, ast.Module], files: Mapping[str
 
 def _targets(file: PythonFile, node: ast.ImportFrom, modules: Mapping[str, PythonFile]) -> Iterator[PythonFile]:
     """Return the files that a relative import can mean: the module itself, and modules among the imported names."""
+    for name in _imported_names(file, node):
+        if (found := modules.get(name)) is not None:
+            yield found
+
+
+def _imported_names(file: PythonFile, node: ast.ImportFrom) -> Iterator[str]:
+    """Return the names of modules that a relative import can mean, inside the package."""
     parts = [part for part in file.module.split(".") if part]
     kept = len(parts) - node.level + (1 if file.is_package else 0)
     if kept < 0:
         return
     base = [*parts[:kept], *(node.module.split(".") if node.module else ())]
     for name in (base, *([*base, alias.name] for alias in node.names)):
-        if (found := modules.get(".".join(name))) is not None:
-            yield found
+        yield ".".join(name)

@@ -48,7 +48,8 @@ def wrong_calls(query: Query, functions: UserFunctions = NO_FUNCTIONS) -> Iterat
             yield Problem("sql-unsupported", text, _call_offset(node), missing[word], shown)
         elif word not in names and word not in functions:
             close = nearest(word, [*functions, *(known for known in names if known not in UNSAFE_FUNCTIONS)])
-            shown = functions[close].name if close in functions else close and (close if in_flink else close.lower())
+            own = functions.get(close or "")
+            shown = own.name if own is not None else close and (close if in_flink else close.lower())
             hint = f"did you mean `{shown}`?" if shown else _FUNCTIONS
             yield Problem("sql-unknown-function", f"there is no function `{name}`", _call_offset(node), hint, name)
         elif word in table and isinstance(node, exp.Anonymous):

@@ -52,7 +52,9 @@ def _is_plain_call(name: str, dialect: Dialect) -> bool:
         tree = parse_one(f"SELECT {name}(a, b) FROM t", read=dialect)
     except (SqlglotError, *PARSER_FAILURES):
         return False
-    (call,) = tree.selects if isinstance(tree, exp.Select) and len(tree.selects) == 1 else (None,)
+    if not isinstance(tree, exp.Select) or len(tree.selects) != 1:
+        return False
+    call = tree.selects[0]
     return isinstance(call, exp.Anonymous) and call.name.upper() == name.upper() and len(call.expressions) == 2
 
 

@@ -130,11 +130,12 @@ def _is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
         return (given.tz is None) == (wanted.tz is None)
     if pa.types.is_nested(wanted):
-        return given.id == wanted.id or (pa.types.is_list(wanted) and pa.types.is_large_list(given))
+        return bool(given.id == wanted.id or (pa.types.is_list(wanted) and pa.types.is_large_list(given)))
     if pa.types.is_floating(given):
-        return pa.types.is_integer(wanted) or (pa.types.is_floating(wanted) and given.bit_width <= wanted.bit_width)
+        is_wider = pa.types.is_floating(wanted) and given.bit_width <= wanted.bit_width
+        return bool(pa.types.is_integer(wanted) or is_wider)
     if pa.types.is_integer(given):
-        return _is_exact(wanted) or pa.types.is_floating(wanted)
+        return bool(_is_exact(wanted) or pa.types.is_floating(wanted))
     return any(of(given) and of(wanted) for of in (_is_exact, _is_text, _is_bytes))
 
 
