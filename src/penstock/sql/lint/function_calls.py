@@ -49,8 +49,8 @@ def wrong_calls(query: Query, functions: UserFunctions = NO_FUNCTIONS) -> Iterat
         elif word not in names and word not in functions:
             close = nearest(word, [*functions, *(known for known in names if known not in UNSAFE_FUNCTIONS)])
             own = functions.get(close or "")
-            shown = own.name if own is not None else close and (close if in_flink else close.lower())
-            hint = f"did you mean `{shown}`?" if shown else _FUNCTIONS
+            named = own.name if own is not None else close if in_flink or close is None else close.lower()
+            hint = f"did you mean `{named}`?" if named else _FUNCTIONS
             yield Problem("sql-unknown-function", f"there is no function `{name}`", _call_offset(node), hint, name)
         elif word in table and isinstance(node, exp.Anonymous):
             yield from _check_argument_count(node, word, table[word])
