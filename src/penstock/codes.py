@@ -40,6 +40,11 @@ CODES: Final[Mapping[str, str]] = {
     "no-state": "`penstock state` names a node that keeps no state, or whose query has not finished a batch yet.",
     "no-consumer": "A source or transform of a pipeline feeds nothing. Connect it or remove it.",
     "cycle": "Models read from each other in a cycle, or a pipeline reads what it writes.",
+    # Functions in Python
+    "function-syntax": "A file of `functions/` is not valid Python.",
+    "function-signature": "A function of `functions/` cannot be called from SQL as it is declared: an argument or the result has no hint or an unknown type, or the arguments are not a fixed list. A function that SQL should not see begins with `_`.",
+    "function-name": "A function of `functions/` has the name of a function of SQL, or a reserved word. Choose another name.",
+    "function-import": "A module of `functions/` cannot be imported: it imports a file that does not exist, or a package that the Python workers of Spark do not have.",
     # SQL and templates
     "template-syntax": "The template in a model's SQL, or a macro, cannot be rendered.",
     "template-refused": "A template uses more than it may: a file, an endless loop, or too much text.",
@@ -119,6 +124,7 @@ CODES: Final[Mapping[str, str]] = {
     "carry-refused": "`--carry` names two models of which one is not the renamed other, or which write to different places, or a batch is unfinished.",
     "already-running": "Another process runs this project. Stop it first, with `penstock stop`.",
     "schema-unknown": "The columns of a source are neither declared nor found in its files, or the schema registry does not have them.",
+    "function-failed": "A function of `functions/` returned something that is not its result: no `pyarrow.Array`, another number of values, or another type than its hint. The query stops.",
     "ml-model-unreadable": "The file of an ML model cannot be loaded by onnxruntime.",
     "ml-model-mismatch": "The inputs or outputs of an ML model differ from those in the SQL or in `ml_outputs`. The message names both.",
     "not-writable": "A directory or file cannot be written.",

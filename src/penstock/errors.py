@@ -169,6 +169,22 @@ class PenstockError(Exception):
         return self
 
     @property
+    def to_text(self) -> str:
+        """The error as one line of text, which `received` parses."""
+        fields = {"code": self.code, "message": self.message, "hint": self.hint, "retriable": self.retriable}
+        return _CONVEYED + json.dumps({"kind": type(self).__name__, **fields})
+
+    @staticmethod
+    def received(text: str) -> "PenstockError | None":
+        """Return the first error in a text that has one as by `to_text`; None if there is none."""
+        begin = text.find(_CONVEYED)
+        if begin < 0:
+            return None
+        fields, _ = json.JSONDecoder().raw_decode(text, begin + len(_CONVEYED))
+        kind = QueryFailed if fields["kind"] == QueryFailed.__name__ else ServiceError
+        return kind(fields["code"], fields["message"], hint=fields["hint"], retriable=fields["retriable"])
+
+    @property
     def chain(self) -> list[str]:
         """What failed, from the outermost context to the cause."""
         return [*self.context[::-1], self.message]
@@ -237,21 +253,6 @@ class ServiceError(PenstockError):
     """A system outside failed: Java, a disk, a broker, a database."""
 
     exit_code = 4
-
-    @property
-    def to_text(self) -> str:
-        """The error as one line of text, which `received` parses."""
-        fields = {"code": self.code, "message": self.message, "hint": self.hint, "retriable": self.retriable}
-        return _CONVEYED + json.dumps(fields)
-
-    @classmethod
-    def received(cls, text: str) -> Self | None:
-        """Return the first error in a text that has one as by `to_text`; None if there is none."""
-        begin = text.find(_CONVEYED)
-        if begin < 0:
-            return None
-        fields, _ = json.JSONDecoder().raw_decode(text, begin + len(_CONVEYED))
-        return cls(fields["code"], fields["message"], hint=fields["hint"], retriable=fields["retriable"])
 
 
 @contextmanager

@@ -45,6 +45,7 @@ ELSEWHERE = {
     "gateway-failed": "tests/services/test_gateway.py",
     "already-running": "tests/process/test_run.py",
     "schema-unknown": "tests/unit/test_connectors.py",
+    "function-failed": "tests/unit/test_function_calls.py",
     "ml-model-unreadable": "tests/spark/test_ml.py",
     "ml-model-mismatch": "tests/spark/test_ml.py",
     "not-writable": "tests/unit/test_state.py",

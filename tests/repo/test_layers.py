@@ -79,7 +79,8 @@ def test_reading_a_checkpoint_needs_no_spark(tmp_path: Path) -> None:
 
 def test_what_runs_on_executors_imports_little(tmp_path: Path) -> None:
     """Every Python worker of Spark imports it anew."""
-    names = ["penstock.runtime.query.stateful_executor", "penstock.keyed.kernels"]
+    names = ["penstock.runtime.query.stateful_executor", "penstock.keyed.kernels", "penstock.functions"]
+    names.append("penstock.runtime.query.functions.calls")
     heavy = WATCH.replace('("pyspark", "py4j")', '("pydantic", "sqlglot", "pandas", "typer", "yaml")')
     assert watched(IMPORT_ALL, names, tmp_path, heavy)["loaded"] == []
 

@@ -13,7 +13,8 @@ BROKEN = QueryFailed("query-failed", "it broke", hint="mend it").with_context("q
 
 
 @pytest.fixture(autouse=True)
-def no_log() -> Iterator[None]:
+def no_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(output, "json_mode", False)  # a command of another test may have asked for JSON
     yield
     output.log_format = None
 

@@ -17,6 +17,7 @@ from penstock.sql.analyze.analysis import QueryAnalysis, analyze_query
 from penstock.sql.analyze.analysis_json import from_json, to_json
 from penstock.sql.stateful.stages import Flow
 from penstock.sql.types.columns import Columns
+from penstock.sql.types.user_functions import NO_FUNCTIONS, UserFunctions
 
 FILE: Final = Path(".penstock") / "cache" / "studies.json"
 
@@ -42,11 +43,12 @@ class AnalysisCache:
         ttl_ms: int | None = None,
         *,
         nested: bool = False,
+        functions: UserFunctions = NO_FUNCTIONS,
     ) -> QueryAnalysis:
-        key = _cache_key(sql, inputs, answers, flows, ttl_ms, nested)
+        key = _cache_key(sql, inputs, answers, flows, ttl_ms, nested, functions)
         if (known := self._load_entry(key)) is not None:
             return known
-        found = analyze_query(sql, inputs, answers, flows, ttl_ms, nested=nested)
+        found = analyze_query(sql, inputs, answers, flows, ttl_ms, nested=nested, functions=functions)
         self._used[key] = to_json(found)
         self._is_new = True
         return found
@@ -112,8 +114,10 @@ def _cache_key(
     flows: Mapping[str, Flow],
     ttl_ms: int | None,
     nested: bool,
+    functions: UserFunctions,
 ) -> str:
     columns = [(n, None if c is None else [(x.name, x.type) for x in c]) for n, c in inputs.items()]
     modes = [(n, [_sort_set(getattr(flow, name)) for name in _FLOW]) for n, flow in flows.items()]
-    parts = (columns, sorted(answers.items()), modes, ttl_ms, nested)
+    parts = [columns, sorted(answers.items()), modes, ttl_ms, nested]
+    parts += [(f.signature, f.file, f.line) for _, f in sorted(functions.items())]  # messages name the place
     return hashlib.sha256("\0".join([sql, *map(repr, parts)]).encode()).hexdigest()

@@ -19,6 +19,7 @@ from penstock.sql.parse.query import Query
 from penstock.sql.rewrite.mask import ColumnMask
 from penstock.sql.stateful.stages import FlowKind
 from penstock.sql.types.columns import Columns
+from penstock.sql.types.user_functions import NO_FUNCTIONS, UserFunction, UserFunctions
 from penstock.transforms.sql import SqlTransform
 
 NodeKind: TypeAlias = Literal["source", "model", "exposure", "transform", "sink"]
@@ -83,8 +84,9 @@ class Node:
     `hindrances` are the reasons why the query cannot run.
     `flow` says whether the rows are append-only or changes, by `change_key`, or by whole rows if that is empty;
     `corrects` whether late rows correct the results of windows, and `mixed` whether a view unites rows of several
-    inputs. `asks` has the machine-learning models that it calls, each with its declared result type; `operators` are
-    the stateful constructs, and `keyed` says whether Penstock's operators keep state in its query, views included.
+    inputs. `asks` has the machine-learning models that it calls, each with its declared result type, and `functions`
+    the user functions; `operators` are the stateful constructs, and `keyed` says whether Penstock's operators keep
+    state in its query, views included.
     `unfilled` is the configuration of a pipeline's connector as written, if it refers to variables; `condition` is the
     filter of a source, in Spark SQL.
     """
@@ -115,6 +117,7 @@ class Node:
     mixed: bool = False
     on_error: OnError = "dead_letter"
     asks: Mapping[str, str | None] = field(default_factory=dict)
+    functions: tuple[UserFunction, ...] = ()
     column_origins: Mapping[str, Origins] = field(default_factory=dict)
     column_uses: tuple[ColumnUse, ...] = ()
     masks: tuple[ColumnMask, ...] = ()
@@ -156,6 +159,8 @@ class Graph:
     """The batch interval from the settings, by node, for sinks without one of their own."""
     clear_dead_letters: bool = False
     """Whether dead letters show every column."""
+    functions: UserFunctions = field(default_factory=lambda: NO_FUNCTIONS)
+    """The user functions that SQL can call."""
 
     def __getitem__(self, node_id: str) -> Node:
         return self.nodes[node_id]

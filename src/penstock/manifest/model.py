@@ -8,6 +8,7 @@ from pydantic import Field
 
 from penstock.config import OnError
 from penstock.keyed.operators import Operator
+from penstock.manifest.calls import AskedModel, CalledFunction
 from penstock.manifest.graph_model import Dag
 from penstock.manifest.part import Part
 from penstock.manifest.resources import ConnectorSpec, GatewayRule, SchemaSpec, TopicSpec
@@ -137,17 +138,6 @@ class Check(Part):
     steps: tuple[str, ...] = ()
 
 
-class AskedModel(Part):
-    """A machine-learning model that the SQL of a query calls as a function. `content` is the digest of its file; None
-    if it is missing. `answer` is the struct that the project declares; None if the file defines it."""
-
-    function: str
-    model: str
-    path: str
-    content: str | None
-    answer: str | None
-
-
 class RowRule(Part):
     """A row rule of a test: a condition in Spark SQL. Rows pass if it is true or null."""
 
@@ -222,6 +212,7 @@ class QuerySpec(Part):
     trigger: Every | RealTime | None = None
     """When a batch begins; None: as soon as possible."""
     asks: tuple[AskedModel, ...] = ()
+    functions: tuple[CalledFunction, ...] = Field((), exclude_if=lambda functions: not functions)
     covers: tuple[str, ...] = Field((), exclude_if=lambda names: not names)
     """Columns, in lower case, that dead letters and errors hide. It does not affect the query."""
     pushdown: Pushdown = Field(Pushdown(), exclude_if=lambda pushdown: pushdown == Pushdown())

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.project.application_settings import read_settings, settings_file
+from penstock.project.functions.modules import PythonFile, function_files
 from penstock.project.yaml.documents import Document, TextFile
 from penstock.project.yaml.read import read_document, read_text_file
 from penstock.project.yaml.variables import Environ, load_environ
@@ -29,7 +30,7 @@ class Documents:
     """The files of one project or pipeline. `root` is the directory that relative paths start from.
 
     `environment` is the chosen file of `environments/`, if any; `environ` has the variables for `${NAME}`, and
-    `settings` those of the application.
+    `settings` those of the application. `functions` are the Python files of `functions/`.
     """
 
     root: Path
@@ -41,6 +42,7 @@ class Documents:
     environment: tuple[str, Document] | None = None
     environ: Environ = field(default_factory=lambda: MappingProxyType({}))
     settings: Settings = field(default_factory=Settings, repr=False)
+    functions: tuple[PythonFile, ...] = ()
 
 
 def is_pipeline(path: Path) -> bool:
@@ -78,7 +80,10 @@ def load(
         root = path.resolve().parent
         environ = load_environ(root if (root / ".env").is_file() else Path(), None, real)
         settings, notes = _load_settings(settings_file(config, root, Path()), environ)
-        return Documents(root, "pipeline", path.stem, files, environ=environ, settings=settings), diagnostics + notes
+        functions, wrong = _load_functions(path.parent)
+        diagnostics += [*notes, *wrong]
+        found = Documents(root, "pipeline", path.stem, files, environ=environ, settings=settings, functions=functions)
+        return found, diagnostics
     hint = "give the directory of a project, or the file of a pipeline"
     return None, [_diagnostic("project-not-found", "there is no such file or directory", path, hint)]
 
@@ -115,8 +120,21 @@ def _load_project(
     environ = load_environ(root, chosen[0] if chosen else None, real)
     settings, notes = _load_settings(settings_file(config), environ)
     diagnostics.extend(note for note in notes if note.severity is Severity.ERROR)
+    functions, notes = _load_functions(root)
+    diagnostics.extend(notes)
     root, sql, macros = root.resolve(), tuple(texts["models"]), tuple(texts["macros"])
-    return Documents(root, "project", root.name, tuple(files), sql, macros, chosen, environ, settings), diagnostics
+    parts = (tuple(files), sql, macros, chosen, environ, settings, functions)
+    return Documents(root, "project", root.name, *parts), diagnostics
+
+
+def _load_functions(root: Path) -> tuple[tuple[PythonFile, ...], list[Diagnostic]]:
+    found: list[PythonFile] = []
+    diagnostics: list[Diagnostic] = []
+    for path in function_files(root):
+        file, notes = read_text_file(path, _display_path(path))
+        diagnostics.extend(notes)
+        found.extend([PythonFile(path.relative_to(root).as_posix(), file.file, file.text)] if file else [])
+    return tuple(found), diagnostics
 
 
 def _is_there(path: Path) -> bool:

@@ -1,10 +1,12 @@
 """parse: Documents -> Project. Plain values become frozen models; every mistake is a diagnostic, all at once."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from penstock.errors import Diagnostic
+from penstock.project.functions.read import read_functions
 from penstock.project.load import Documents
 from penstock.project.parse_pipeline import PipelineReader
 from penstock.project.parse_project import ProjectReader
@@ -22,8 +24,11 @@ def parse(
     """
     if not documents.files:
         return None, []
+    functions, notes = read_functions(documents.functions)
     if documents.format == "project":
         project_reader = ProjectReader(documents.environ, stand_ins=stand_ins)
-        return project_reader.stream_project(documents, variables), project_reader.diagnostics
+        project = project_reader.stream_project(documents, variables)
+        return project and replace(project, functions=functions), [*project_reader.diagnostics, *notes]
     pipeline_reader = PipelineReader(documents.environ, documents.settings, stand_ins=stand_ins)
-    return pipeline_reader.pipeline(documents), pipeline_reader.diagnostics
+    pipeline = pipeline_reader.pipeline(documents)
+    return pipeline and replace(pipeline, functions=functions), [*pipeline_reader.diagnostics, *notes]

@@ -9,6 +9,7 @@ from penstock.project.templates.template import Templates
 from penstock.project.validation.declaration import Declaration
 from penstock.project.yaml.variables import Environ
 from penstock.settings import Settings
+from penstock.sql.types.user_functions import NO_FUNCTIONS, UserFunctions
 from penstock.transforms.sql import SqlTransform
 
 
@@ -39,6 +40,8 @@ class StreamProject:
     exposures: tuple[Declaration[written.Exposure], ...]
     refused: frozenset[str]
     """Ids of elements that could not be parsed. A reference to one of them is not a second error."""
+    functions: UserFunctions = field(default_factory=lambda: NO_FUNCTIONS)
+    """The functions of `functions/`."""
 
     @property
     def name(self) -> str:
@@ -60,3 +63,5 @@ class Pipeline:
     refused: frozenset[str]
     """Names of nodes that could not be parsed. A reference to one of them is not a second error."""
     settings: Settings = field(default_factory=Settings, repr=False)
+    functions: UserFunctions = field(default_factory=lambda: NO_FUNCTIONS)
+    """The functions of `functions/`."""

@@ -12,8 +12,9 @@ from penstock.manifest.graph_model import DagColumn
 from penstock.manifest.model import KeyedStep, Manifest, Step
 from penstock.project import stream_project as written
 from penstock.project.yaml.secrets import mask_secrets
-from penstock.site.model import Site, SiteColumn, SiteNode, SiteNote, SiteRule, SiteTest
+from penstock.site.model import Site, SiteColumn, SiteFunction, SiteNode, SiteNote, SiteRule, SiteTest
 from penstock.sql.rewrite.render import format_sql
+from penstock.sql.types.user_functions import UserFunction
 from penstock.transforms.sql import SqlTransform
 
 _RULES_FOR: Final[Mapping[str, tuple[str, ...]]] = {
@@ -37,7 +38,14 @@ def describe(graph: Graph, manifest: Manifest, notes: Sequence[Diagnostic], envi
         notes=tuple(
             SiteNote(n.severity.value, n.code, n.message, str(n.origin) if n.origin else None, n.path) for n in notes
         ),
+        functions=tuple(_function(function, graph) for function in graph.functions.values()),
     )
+
+
+def _function(function: UserFunction, graph: Graph) -> SiteFunction:
+    used_by = tuple(node.id for node in graph.nodes.values() if function in node.functions)
+    place = f"{function.file}:{function.line}"
+    return SiteFunction(function.name, function.signature, place, function.description, used_by)
 
 
 def _node(

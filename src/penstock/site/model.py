@@ -56,6 +56,17 @@ class SiteNote:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteFunction:
+    """A user function. `used_by` are the ids of the nodes whose SQL calls it."""
+
+    name: str
+    signature: str
+    file: str
+    description: str = ""
+    used_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SiteNode:
     id: str
     kind: Kind
@@ -97,6 +108,7 @@ class Site:
     nodes: tuple[SiteNode, ...] = ()
     edges: tuple[tuple[str, str], ...] = ()
     notes: tuple[SiteNote, ...] = ()
+    functions: tuple[SiteFunction, ...] = ()
 
     def __post_init__(self) -> None:
         known = {node.id for node in self.nodes}

@@ -14,9 +14,9 @@ from penstock.sql.types.inference_overrides import MODEL_CALLS
 
 
 def choose_materialization(
-    model: written.Model, constructs: Sequence[Construct], gateway: bool, *, reads_once: bool
+    model: written.Model, constructs: Sequence[Construct], gateway: bool, *, reads_once: bool, calls: Sequence[str] = ()
 ) -> tuple[written.Materialized, str]:
-    """The materialization, and the rule that chose it. The first matching rule applies."""
+    """The materialization, and the rule that chose it. The first matching rule applies. `calls` are user functions."""
     if model.materialized is not None:
         return model.materialized, "`materialized` is given"
     if model.advanced.connector is not None:
@@ -31,6 +31,8 @@ def choose_materialization(
         return "spark", f"the SQL {why}: {names}"
     if model.sql is None:
         return "topic", "neither SQL nor `from`: a topic that others write"
+    if gateway and calls:
+        return "topic", "the SQL calls a user function, which a gateway cannot run"
     if gateway and reads_once:
         return "virtual_topic", "the SQL keeps no state, and there is a gateway"
     if gateway:

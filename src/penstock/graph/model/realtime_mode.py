@@ -35,6 +35,8 @@ def realtime_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) ->
     yield from _lookup_obstacles(within, nodes)
     if any(part.asks for part in within):
         yield "it calls a machine-learning model, which runs in Python"
+    for name in dict.fromkeys(function.name for part in within for function in part.functions):
+        yield f"it calls `{name}`, which runs in Python"
     reads = Counter(name for part in within for name in _read_names(part) if not _is_view(nodes.get(name)))
     for name in (name for name, count in reads.items() if count > 1):
         yield f"it reads `{name.partition('.')[2]}` more than once"

@@ -19,12 +19,14 @@ from penstock.row_columns import OP
 from penstock.sql.analyze.operand_types import kinds_edit
 from penstock.sql.analyze.output_schema import OutputAnalysis, analyze_outputs
 from penstock.sql.analyze.statefulness import keyword_offset, stateful_constructs
+from penstock.sql.analyze.user_calls import called_functions, with_spark_names
 from penstock.sql.lint.unknown_to_spark import find_spark_unknowns
 from penstock.sql.parse.dialects import PIPELINE
 from penstock.sql.parse.query import Problem, Query, bind_tables, parse, tables
 from penstock.sql.rewrite.propagate_op import add_op_output
 from penstock.sql.rewrite.render import is_plain_filter, spark_condition
 from penstock.sql.types.columns import Column, Columns
+from penstock.sql.types.user_functions import UserFunctions
 from penstock.transforms.sql import SqlTransform
 
 
@@ -57,7 +59,7 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
     circular = "Circular dependency detected in transforms: "
     diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: transforms[node_id].declared, circular))
     for node_id in ordered:
-        nodes[node_id], notes = _link_transform(node_id, transforms[node_id], nodes)
+        nodes[node_id], notes = _link_transform(node_id, transforms[node_id], nodes, pipeline.functions)
         diagnostics.extend(notes)
     for name, sink in pipeline.sinks.items():
         node, notes = _link_sink(name, sink, readable, nodes)
@@ -67,7 +69,9 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
     opened = {name: sink.value.with_settings(settings, name) for name, sink in pipeline.sinks.items()}
     usual = {f"sink.{name}": sink.capabilities.flush_interval_ms for name, sink in opened.items()}
     intervals = {node_id: interval for node_id, interval in usual.items() if interval is not None}
-    graph = Graph(pipeline.name, "pipeline", nodes, job=settings.job_mode, intervals=intervals)
+    graph = Graph(
+        pipeline.name, "pipeline", nodes, job=settings.job_mode, intervals=intervals, functions=pipeline.functions
+    )
     diagnostics.extend(check_pipeline(pipeline, graph))
     lost = pipeline.refused or cycles or any(d.code == "unknown-upstream" for d in diagnostics)
     if not lost and all(read.parsed for read in transforms.values()):
@@ -170,16 +174,20 @@ def _unknown_upstream(name: str, readable: Mapping[str, str], origin: Origin, pa
     return Diagnostic("unknown-upstream", text, origin, path, hint, params={"name": name})
 
 
-def _link_transform(node_id: str, read: _ParsedTransform, nodes: Mapping[str, Node]) -> tuple[Node, list[Diagnostic]]:
+def _link_transform(
+    node_id: str, read: _ParsedTransform, nodes: Mapping[str, Node], functions: UserFunctions
+) -> tuple[Node, list[Diagnostic]]:
     declared = read.declared
     inputs = [nodes[i] for i in read.inputs if i in nodes]
     diagnostics: list[Diagnostic] = []
     columns, query = None, read.query
-    analysis = _try_analysis(query, {n.id: n.columns for n in inputs}) if query is not None else None
+    called = () if query is None else called_functions(query, functions)
+    known = {n.id: n.columns for n in inputs}
+    analysis = _try_analysis(query, known, functions) if query is not None else None
     if isinstance(analysis, Problem):
         diagnostics.extend(_sql_diagnostics([analysis], declared))
     elif query is not None and analysis is not None:
-        query = query.with_edit(kinds_edit(analysis.operands))
+        query = with_spark_names(query.with_edit(kinds_edit(analysis.operands)), functions)
         hint = "a transform can only project, filter and unite rows; put the rest into a project's model"
         refused = []
         for construct in stateful_constructs(query):
@@ -199,15 +207,18 @@ def _link_transform(node_id: str, read: _ParsedTransform, nodes: Mapping[str, No
         inputs=tuple(n.id for n in inputs),
         query=query,
         columns=columns,
+        functions=tuple(functions[name] for name in called),
         key=match_spelling(declared.value.primary_key or _inherited_key(inputs, columns), columns),
     )
     missing = missing_key(node.key, node, declared, "primary_key")
     return node, [*diagnostics, *ineffective_fields(declared), *missing]
 
 
-def _try_analysis(query: Query, inputs: Mapping[str, Columns | None]) -> OutputAnalysis | Problem:
+def _try_analysis(
+    query: Query, inputs: Mapping[str, Columns | None], functions: UserFunctions
+) -> OutputAnalysis | Problem:
     try:
-        return analyze_outputs(query, inputs)
+        return analyze_outputs(query, inputs, functions=functions)
     except RecursionError:
         return Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several transforms")
 

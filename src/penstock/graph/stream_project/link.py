@@ -44,7 +44,7 @@ def link_project(
     ordered, cycles = sort_topologically({node_id: model.inputs for node_id, model in models.items()})
     diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: models[node_id].declared))
     for node_id in ordered:
-        node, notes = model_node(models[node_id], nodes, project.runtime, project.defaults, memory)
+        node, notes = model_node(models[node_id], nodes, project, memory)
         nodes[node_id] = node
         diagnostics.extend(notes)
     tests: list[LinkedTest] = []
@@ -82,6 +82,7 @@ def link_project(
         project.header,
         project.rules.value,
         clear_dead_letters=project.defaults.dead_letters == "clear",
+        functions=project.functions,
     )
     diagnostics.extend(unused_lateness((*project.sources, *project.models), graph))
     return graph, waive_warnings(project.models, diagnostics, today)

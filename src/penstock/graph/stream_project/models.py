@@ -21,6 +21,7 @@ from penstock.graph.model.topics import check_topic_name, topic_settings
 from penstock.graph.model.virtual_topics import gateway_limits
 from penstock.graph.stream_project.sources import declared_columns
 from penstock.project import stream_project as written
+from penstock.project.project import StreamProject
 from penstock.project.runtime import Runtime
 from penstock.project.templates.template import RenderedSql, Templates
 from penstock.project.validation.declaration import Declaration
@@ -32,6 +33,7 @@ from penstock.sql.rewrite.mask import masked_columns
 from penstock.sql.stateful.stages import Flow
 from penstock.sql.types.columns import Columns
 from penstock.sql.types.inference_overrides import MODEL_CALLS
+from penstock.sql.types.user_functions import UserFunctions
 
 
 def render_model(
@@ -69,18 +71,20 @@ def _unused_inputs(
 
 
 def model_node(
-    read: RenderedModel, nodes: Mapping[str, Node], runtime: Runtime, defaults: written.Defaults, memory: AnalysisCache
+    read: RenderedModel, nodes: Mapping[str, Node], project: StreamProject, memory: AnalysisCache
 ) -> tuple[Node, list[Diagnostic]]:
+    runtime, defaults, functions = project.runtime, project.defaults, project.functions
     declared, model, gateway = read.declared, read.declared.value, runtime.has_gateway
     inputs = {node_id: nodes[node_id] for node_id in read.inputs if node_id in nodes}
-    found = _analyze_model(read, inputs, memory)
+    found = _analyze_model(read, inputs, memory, functions)
     key = match_spelling(model.key, found.columns)
     change_key, keyless = find_change_key(found, key)
     here = [*unsupported_problems(found.constructs, never=False), *filter(None, (found.hindrance, keyless))]
     here += unavailable_calls(found.asks, runtime.ml.models)
     times, diagnostics = _sql_diagnostics(read, found, inputs, here)
     diagnostics += _input_mismatches(read, inputs)
-    materialized, decided_by = choose_materialization(model, found.constructs, gateway, reads_once=found.reads_once)
+    once, calls = found.reads_once, found.calls
+    materialized, decided_by = choose_materialization(model, found.constructs, gateway, reads_once=once, calls=calls)
     diagnostics += placement_notes(declared, materialized, gateway)
     passes_all = found.passes_all or (read.sql is None and len(inputs) < 2)
     masks, notes = resolve_masks(declared, found.columns, found.origins, inputs.values(), passes_all=passes_all)
@@ -99,7 +103,7 @@ def model_node(
         declared.origin,
         inputs=tuple(inputs),
         materialized=materialized,
-        query=_bound_query(read.sql or _union_sql(read, inputs), inputs, found),
+        query=_bound_query(read.sql or _union_sql(read, inputs), inputs, found, functions),
         columns=columns,
         key=key,
         event_time=event_time,
@@ -116,6 +120,7 @@ def model_node(
         mixed=view and _has_mixed_rows(read, inputs),
         on_error=model.on_error or defaults.on_error,
         asks={call.model: answer_types(model).get(call.model) for call in found.asks},
+        functions=tuple(functions[name] for name in found.calls),
         column_origins=found.origins,
         column_uses=found.uses,
         masks=masks,
@@ -191,14 +196,17 @@ def _has_topic(model: written.Model, materialized: str, runtime: Runtime, is_mas
     return foreign is not None and (model.sql is not None or is_masked)
 
 
-def _analyze_model(read: RenderedModel, inputs: Mapping[str, Node], memory: AnalysisCache) -> QueryAnalysis:
+def _analyze_model(
+    read: RenderedModel, inputs: Mapping[str, Node], memory: AnalysisCache, functions: UserFunctions
+) -> QueryAnalysis:
     if read.sql is not None:
         columns = {node_id: inputs[node_id].columns if node_id in inputs else None for node_id in read.inputs}
         model = read.declared.value
         flows = {node_id: node_flow(inputs[node_id]) if node_id in inputs else Flow() for node_id in read.inputs}
         nested = model.materialized == "virtual_topic"
         ttl_ms = model.advanced.spark.state_ttl_ms
-        return memory.analyze(read.sql, columns, answer_types(model), flows, ttl_ms, nested=nested)
+        types = answer_types(model)
+        return memory.analyze(read.sql, columns, types, flows, ttl_ms, nested=nested, functions=functions)
     if read.declared.value.sql is None and len(inputs) == 1:
         (node,) = inputs.values()
         same = {c.name: (ColumnOrigin(node.id, c.name.casefold(), "same"),) for c in node.columns or ()}
@@ -211,8 +219,11 @@ def _analyze_model(read: RenderedModel, inputs: Mapping[str, Node], memory: Anal
     return QueryAnalysis(False)
 
 
-def _bound_query(sql: str | None, inputs: Mapping[str, Node], found: QueryAnalysis) -> Query | None:
-    return bind_query(sql, tuple(inputs), found.operands) if sql and found.sound else None
+def _bound_query(
+    sql: str | None, inputs: Mapping[str, Node], found: QueryAnalysis, functions: UserFunctions
+) -> Query | None:
+    called = {name: functions[name] for name in found.calls}
+    return bind_query(sql, tuple(inputs), found.operands, called) if sql and found.sound else None
 
 
 def _union_sql(read: RenderedModel, inputs: Mapping[str, Node]) -> str | None:

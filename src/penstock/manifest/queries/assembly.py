@@ -12,7 +12,8 @@ from penstock.graph.graph import EventTimeColumn, Graph, Node
 from penstock.graph.model.changelog_mode import is_lookup_table, node_flow
 from penstock.graph.model.event_time import is_computed_time
 from penstock.keyed.operators import Aggregate, needs_watermark
-from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Parameter, Step
+from penstock.manifest.calls import AskedModel, CalledFunction
+from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRowSpec, Parameter, Step
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.analyze.fallible import fallible_expressions
@@ -40,6 +41,7 @@ class Assembly:
         self.inputs: list[Input] = []
         self.steps: list[Step | KeyedStep] = []
         self.asks: dict[str, AskedModel] = {}
+        self.functions: dict[str, CalledFunction] = {}
         self.checks: list[Check] = []
         self.timed = False
         self._digests = digests
@@ -66,6 +68,7 @@ class Assembly:
         if asked := _called_models(node, self.graph, self._digests):
             self.asks.update({model.function: model for model in asked.values()})
             renamed = with_functions(renamed, {name: model.function for name, model in asked.items()})
+        self.functions.update({function.name: function for function in called_functions(node)})
         tree = name_projections(mask_query(renamed, node.columns, node.masks).take_tree())
         if node.id in self._versioned:
             read_all_versions(tree, {view: flow.times for view, flow in self._flows.items()})
@@ -158,6 +161,21 @@ class Assembly:
             times = frozenset({time.column.casefold()} if time else ())
             self._flows[view] = replace(node_flow(node), times=times)
         return view
+
+
+def called_functions(node: Node) -> list[CalledFunction]:
+    """The user functions that a node calls."""
+    return [
+        CalledFunction(
+            name=function.name,
+            function=function.spark_name,
+            file=function.file,
+            content=function.digest,
+            parameters=function.parameters,
+            returns=function.returns,
+        )
+        for function in node.functions
+    ]
 
 
 def _called_models(node: Node, graph: Graph, digests: Mapping[str, str]) -> dict[str, AskedModel]:

@@ -8,9 +8,10 @@ from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource, phases_of
 from penstock.connectors.kafka_sink import KafkaSink
 from penstock.graph.graph import Graph, Node
+from penstock.manifest.calls import CalledFunction
 from penstock.manifest.connector_config import connector_config
 from penstock.manifest.model import Backfill, Check, Every, Input, Phase, QueryOutput, QuerySpec, Step
-from penstock.manifest.queries.assembly import reader, stream_name
+from penstock.manifest.queries.assembly import called_functions, reader, stream_name
 from penstock.row_columns import OP
 from penstock.sql.analyze.fallible import fallible_expressions
 from penstock.sql.parse.query import tables
@@ -54,7 +55,12 @@ def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
             fan_out=fan_out,
             trigger=_shortest_interval(nodes, graph.intervals),
             checks=() if fan_out else _row_checks(nodes),
+            functions=tuple(sorted({f.name: f for n in nodes for f in called_functions(n)}.values(), key=_by_name)),
         )
+
+
+def _by_name(function: CalledFunction) -> str:
+    return function.name
 
 
 def _query_name(nodes: list[Node]) -> str:

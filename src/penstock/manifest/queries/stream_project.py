@@ -45,6 +45,7 @@ def project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QueryS
                 conf=_conf(node.element, keyed=any(isinstance(s, KeyedStep) for s in assembly.steps)),
                 hindrances=tuple(dict.fromkeys(hindrances)),
                 asks=tuple(assembly.asks.values()),
+                functions=tuple(assembly.functions[name] for name in sorted(assembly.functions)),
                 checks=tuple(assembly.checks) if guarded else (),
                 trigger=_trigger(node.element),
                 covers=()

@@ -67,8 +67,17 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         yield "its trigger changed", False
     if before.asks != after.asks:
         yield "an ML model that it calls changed", False
+    if changed_functions := _changed_functions(before, after):
+        names = " and ".join(f"`{name}`" for name in changed_functions)
+        yield f"the source of the function{'s' * (len(changed_functions) > 1)} {names} changed", False
     if before.fan_out != after.fan_out:
         yield "it reads its inputs once for all its sinks, or no longer does", False
+
+
+def _changed_functions(before: QuerySpec, after: QuerySpec) -> list[str]:
+    """The user functions that both versions call, and whose source is another one."""
+    known = {function.name: function for function in before.functions}
+    return [f.name for f in after.functions if f.name in known and known[f.name] != f]
 
 
 def rebuild_hint(query: str) -> str:

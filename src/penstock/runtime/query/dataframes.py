@@ -15,6 +15,7 @@ from penstock.row_columns import CLOCK
 from penstock.runtime.query import event_time, row_guards
 from penstock.runtime.query.compaction import compact_rows
 from penstock.runtime.query.decode_errors import drop_undecodable, filter_decodable
+from penstock.runtime.query.functions.registry import FunctionRegistry
 from penstock.runtime.query.input_rows import columns_of, prepare_input, register_view, select_used
 from penstock.runtime.query.inputs import QueryInput, input_request
 from penstock.runtime.query.ml.functions import MlFunctions
@@ -48,7 +49,8 @@ class Frames:
         self._now_ms = now_ms
         self._heartbeat_directory = heartbeat_directory
         self._columns: dict[str, Columns] = {}
-        self._functions = MlFunctions(root, spark)
+        self._models = MlFunctions(root, spark)
+        self._functions = FunctionRegistry(root, spark)
 
     def session(
         self,
@@ -106,6 +108,7 @@ class Frames:
         With `observed`, Spark's progress reports how many records could not be decoded.
         """
         alone = len(query.inputs) == 1 and not observed
+        self._register(query, session)
         used = query.pushdown.views
         streams = {}
         for each in inputs:
@@ -120,6 +123,11 @@ class Frames:
             stream = self._guard_rows(query, entry.view, stream)
             streams[entry.view] = register_view(entry, select_used(stream, used.get(entry.view)))
         return streams
+
+    def _register(self, query: QuerySpec, session: SparkSession) -> None:
+        """Register the models and functions that a query calls. Guards and steps call them."""
+        self._models.register(query.asks, session)
+        self._functions.register(query.functions, session)
 
     def _guard_rows(self, query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
         check = next((check for check in query.checks if check.view == view), None)
@@ -139,7 +147,7 @@ class Frames:
 
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Apply the steps in order, and return every view of the query."""
-        self._functions.register(query.asks, session)
+        self._register(query, session)
         checked = {output.view for output in query.outputs}
         if self.manifest.project.format == "pipeline":
             checked.update(step.node for step in query.steps)
@@ -164,6 +172,7 @@ class Frames:
 
         Rows that the stream filters out are filtered out too, except those without usable event time if `untimed`.
         """
+        self._register(query, session)
         for each in inputs:
             entry = each.entry
             if entry.static:
@@ -171,7 +180,6 @@ class Frames:
             elif entry.view in rows:
                 usable = self.prepare_reread(query, entry, rows[entry.view], untimed=untimed)
                 register_view(entry, self._guard_rows(query, entry.view, usable))
-        self._functions.register(query.asks, session)
         self._run(query, query.steps, session)
         return step_views(query, session)
 
@@ -189,6 +197,7 @@ class Frames:
         """Return the rows that were kept out of a query because its SQL fails on them, from reread input rows."""
         entry = query.input(check.input)
         register_row_functions(rows.sparkSession, " ".join(check.expressions))
+        self._register(query, rows.sparkSession)
         if not check.steps:
             return row_guards.failing_rows(self._drop_untimed(query, entry, drop_undecodable(rows)), check)
         others = tuple(other for other in query.checks if other is not check)
@@ -234,8 +243,8 @@ class Frames:
         session = rows.sparkSession
         found = drop_undecodable(rows) if with_records else drop_undecodable(rows).drop(ORIGIN)
         usable = prepare_input(found, entry) if untimed else self._drop_untimed(query, entry, found)
+        self._register(query, session)
         self._guard_rows(query, entry.view, usable).createOrReplaceTempView(quote_spark_identifier(entry.view))
-        self._functions.register(query.asks, session)
         self._run(query, [step for step in query.steps if step.view in steps], session)
 
     def _drop_untimed(self, query: QuerySpec, entry: Input, rows: DataFrame) -> DataFrame:
@@ -265,4 +274,6 @@ class Frames:
             rows = select_used(self._guard_rows(query, step.view, rows), used.get(step.view))
             rows.createOrReplaceTempView(quote_spark_identifier(step.view))
             if query.asks:
-                self._functions.check(rows, query.asks)
+                self._models.check(rows, query.asks)
+            if query.functions:
+                self._functions.check(rows, query.functions)

@@ -7,6 +7,7 @@ from pyspark.sql import functions as f
 
 from penstock.manifest.model import Check
 from penstock.spark_internals.expressions import try_column
+from penstock.sql.analyze.user_calls import error_expressions
 from penstock.sql.lint.gate import check_expression
 
 MESSAGE: Final = "_message"
@@ -23,8 +24,15 @@ def guard_rows(rows: DataFrame, check: Check) -> DataFrame:
 
 def failing_rows(rows: DataFrame, check: Check) -> DataFrame:
     """Return the rows that an expression fails on, with a message in a column."""
-    messages = (_failure_message(expression) for expression in check.expressions)
+    messages = (_describe_failure(expression) for expression in check.expressions)
     return rows.withColumn(MESSAGE, f.concat_ws("; ", *messages)).where(f.col(MESSAGE) != "")
+
+
+def _describe_failure(expression: str) -> Column:
+    """Return a message if the expression fails on a row: that of a user function in it, if one failed."""
+    failed = _failure_message(expression)
+    own = [try_column(f.expr(check_expression(text))) for text in error_expressions(expression)]
+    return f.when(failed.isNotNull(), f.coalesce(*own, failed)) if own else failed
 
 
 def failed_metric(check: Check) -> str:

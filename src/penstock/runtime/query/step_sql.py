@@ -23,7 +23,8 @@ def check_sql(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> s
     """Return a statement, if the query may pass it to Spark."""
     views = [part.view for part in (*query.inputs, *query.steps)]
     views += [entry.view + ORDERED for entry in query.inputs if entry.ordered]
-    return check_statement(sql, views, [model.function for model in query.asks], parameters)
+    called = [*(model.function for model in query.asks), *(function.function for function in query.functions)]
+    return check_statement(sql, views, called, parameters)
 
 
 def rewrite_int256(sql: str, query: QuerySpec, session: SparkSession) -> str:

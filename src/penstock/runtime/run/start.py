@@ -63,8 +63,8 @@ def _prepare(
 ) -> None:
     """Carry out every step of a plan before the first query starts."""
     for query in plan.queries:
-        if query.asks:
-            _check_models(query, frames)
+        if query.asks or (query.functions and not place.is_of_pipeline):
+            _check_calls(query, frames)
     if not place.is_of_pipeline:
         record_topics(store, place, "embedded" if resources.is_embedded else "kafka")
     for step in plan.steps:
@@ -110,8 +110,8 @@ def _prepare(
                 assert_never(step)
 
 
-def _check_models(spec: QuerySpec, frames: Frames) -> None:
-    """Compare the models of a query with its SQL, before anything is changed."""
+def _check_calls(spec: QuerySpec, frames: Frames) -> None:
+    """Compare the models and functions of a query with its SQL, before anything is changed."""
     try:
         frames.analyze_query(spec)
     except PenstockError as error:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from penstock.clients.kafka.confluent_wire import UNKNOWN_SCHEMA
 from penstock.clients.kafka.decode import FAULTS
 from penstock.codes import CODES
-from penstock.errors import PenstockError, QueryFailed, ServiceError
+from penstock.errors import PenstockError, QueryFailed
 from penstock.runtime.spark.process import MORE_MEMORY, OUT_OF_MEMORY, OomKills, is_spark_gone, spark_lost_error
 from penstock.spark_internals.errors import SPARK_ERRORS, SparkError, java_causes, stream_causes
 
@@ -51,7 +51,7 @@ def fault_reason(fault: Column, reasons: Mapping[str, str]) -> Column:
 def failure_of(error: SparkError) -> PenstockError:
     """Translate an error with its causes, outermost first. To be called while Spark still runs."""
     for text in (str(error), *java_causes(error)):
-        if received := ServiceError.received(text):
+        if received := PenstockError.received(text):
             return received
     said: list[str] = []
     for message in _messages(error):
@@ -224,7 +224,7 @@ def _messages(error: SparkError) -> Iterator[str]:
     yield from map(_plain_message, causes)
 
 
-_OF_FUNCTIONS: Final = re.compile(r"(\[(?:WIDE_NUMBER|ROW_FUNCTION)\] .*?)\. SQLSTATE")
+_OF_FUNCTIONS: Final = re.compile(r"(\[(?:WIDE_NUMBER|ROW_FUNCTION|USER_FUNCTION\.\w+)\] .*?)\. SQLSTATE")
 _HEADER: Final = re.compile(r"CSV header does not conform to the schema\.\s+Header: ([^\n]*)\n\s*Schema: ([^\n]*)")
 _HEADER_LENGTH: Final = re.compile(r"CSV header is not equal to .*\s+Header length: (\d+), schema size: (\d+)")
 

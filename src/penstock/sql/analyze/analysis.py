@@ -15,6 +15,7 @@ from penstock.sql.analyze.ml_calls import ModelCall, model_calls, name_models
 from penstock.sql.analyze.operand_types import kinds_edit
 from penstock.sql.analyze.output_schema import WindowTime, analyze_outputs
 from penstock.sql.analyze.statefulness import Construct, Window, keyword_offset, root_windows, stateful_constructs
+from penstock.sql.analyze.user_calls import called_functions, with_spark_names
 from penstock.sql.analyze.window_columns import index_windows, window_misuses
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import PARSER_FAILURES, Problem, Query, bind_tables, has_subqueries, parse, tables
@@ -23,6 +24,7 @@ from penstock.sql.rewrite.translate import name_projections
 from penstock.sql.stateful.plan import plan_stages
 from penstock.sql.stateful.stages import NO_LAG, Flow, FlowKind, JoinLag, OperatorStage
 from penstock.sql.types.columns import Columns
+from penstock.sql.types.user_functions import NO_FUNCTIONS, UserFunctions
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class QueryAnalysis:
     """Whether late rows update the results of its windows."""
     asks: tuple[ModelCall, ...] = ()
     """The calls of machine learning models."""
+    calls: tuple[str, ...] = ()
+    """The user functions that it calls, in upper case."""
     lag: JoinLag = NO_LAG
     """How far the event times of its rows may lag behind those of its inputs."""
     keyed: bool = False
@@ -69,10 +73,15 @@ class QueryAnalysis:
     """The input columns that filter, join or group rows."""
 
 
-def bind_query(sql: str, node_ids: Sequence[str], operands: Mapping[str, str] = MappingProxyType({})) -> Query:
-    """Bind a model's SQL to its inputs. The SQL is parsed when the tree is first used."""
+def bind_query(
+    sql: str,
+    node_ids: Sequence[str],
+    operands: Mapping[str, str] = MappingProxyType({}),
+    functions: UserFunctions = NO_FUNCTIONS,
+) -> Query:
+    """Bind a model's SQL to its inputs and user functions. The SQL is parsed when the tree is first used."""
     query = name_models(bind_tables(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
-    return query.with_edit(kinds_edit(operands)) if operands else query
+    return with_spark_names(query.with_edit(kinds_edit(operands)) if operands else query, functions)
 
 
 def analyze_query(
@@ -83,14 +92,15 @@ def analyze_query(
     ttl_ms: int | None = None,
     *,
     nested: bool = False,
+    functions: UserFunctions = NO_FUNCTIONS,
 ) -> QueryAnalysis:
     """Analyze a model's SQL, which names inputs by their node ids. Unknown columns of an input are None.
 
-    A `nested` query is read by other queries of the same stream.
+    A `nested` query is read by other queries of the same stream. `functions` are those of the user.
     """
     try:
         lookups = {node_id.casefold() for node_id, flow in flows.items() if flow.static}
-        found = _analyze_sql(sql, inputs, answers, lookups)
+        found = _analyze_sql(sql, inputs, answers, lookups, functions)
         needs_stages = found.constructs or any(flow.kind != "rows" or flow.static for flow in flows.values())
         if found.sound and needs_stages and not found.problems and not any(c.hint for c in found.constructs):
             return _with_flow(found, sql, flows, ttl_ms, nested)
@@ -110,7 +120,11 @@ _TWICE: Final = re.compile(r"Alias already used: (\S+)")
 
 
 def _analyze_sql(
-    sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str], lookups: Collection[str]
+    sql: str,
+    inputs: Mapping[str, Columns | None],
+    answers: Mapping[str, str],
+    lookups: Collection[str],
+    functions: UserFunctions,
 ) -> QueryAnalysis:
     parsed = parse(sql, PROJECT)
     if isinstance(parsed, Problem):
@@ -133,8 +147,9 @@ def _analyze_sql(
         problems += [*window_problems(parsed.tree), *window_misuses(windows)]
     once = len(read) == 1 and not calls
     passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
-    asks = model_calls(parsed)
-    analysis = analyze_outputs(name_models(bind_tables(parsed, known)), inputs, answers, windowed=bool(windows))
+    asks, called = model_calls(parsed), called_functions(parsed, functions)
+    bound = name_models(bind_tables(parsed, known))
+    analysis = analyze_outputs(bound, inputs, answers, windowed=bool(windows), functions=functions)
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
     return QueryAnalysis(
         sound=True,
@@ -149,6 +164,7 @@ def _analyze_sql(
         passes_all=passes_all,
         window_times=analysis.window_times,
         asks=asks,
+        calls=called,
         operands=analysis.operands,
         uses=analysis.uses,
     )

@@ -30,6 +30,7 @@ from penstock.sql.lint.keys import nondeterministic_keys, unordered_keys
 from penstock.sql.lint.type_mismatches import AS_NUMBER, find_mismatches
 from penstock.sql.lint.unresolved_columns import find_unresolved, window_name_clashes
 from penstock.sql.lint.unsupported import find_unsupported
+from penstock.sql.lint.user_calls import mistyped_arguments
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, offset_of
 from penstock.sql.parse.window_calls import WindowPart
@@ -38,6 +39,7 @@ from penstock.sql.types.columns import Column, Columns, data_type, type_text
 from penstock.sql.types.families import KnownTypes
 from penstock.sql.types.inference_overrides import decimal_type, insert_type_casts, is_trusted
 from penstock.sql.types.int256 import int256_type, parse_int256_type
+from penstock.sql.types.user_functions import NO_FUNCTIONS, UserFunctions
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,13 @@ def analyze_outputs(
     answers: Mapping[str, str] = MappingProxyType({}),
     *,
     windowed: bool = True,
+    functions: UserFunctions = NO_FUNCTIONS,
 ) -> OutputAnalysis:
     """Analyze the outputs of a query. `answers` has the result types of machine learning models, by name.
 
-    `windowed=False` skips the search for windows, if the query is known to have none.
+    `windowed=False` skips the search for windows, if the query is known to have none. `functions` are the user's own.
     """
-    if problems := _untyped_problems(query, inputs):
+    if problems := _untyped_problems(query, inputs, functions):
         return OutputAnalysis(problems=problems)
     taken = query.take_tree()
     mark_operands(taken)
@@ -104,7 +107,7 @@ def analyze_outputs(
     if len(tree.named_selects) != len(_aligned_outputs(tree)):
         return OutputAnalysis(times=times)
     traced, used = trace_origins(scopes[-1], names), column_uses(scopes, names)
-    insert_type_casts(tree, answers)
+    insert_type_casts(tree, answers, functions)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
     misused = annotate_int256(typed) if may_have_int256(query.text, inputs) else []
     types = _output_types(tree, typed, unchanged_columns(traced), inputs)
@@ -117,6 +120,7 @@ def analyze_outputs(
         window_times={spelled.get(name, name): end for name, end in _window_outputs(tree, windows, names)},
         problems=(
             *wrong_arguments(typed, known, in_flink=query.dialect is PROJECT),
+            *mistyped_arguments(typed, known, functions),
             *unordered_keys(typed, known),
             *(p for p in doubts if p.code != AS_NUMBER),
             *misused,
@@ -127,7 +131,9 @@ def analyze_outputs(
     )
 
 
-def _untyped_problems(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem, ...]:
+def _untyped_problems(
+    query: Query, inputs: Mapping[str, Columns | None], functions: UserFunctions
+) -> tuple[Problem, ...]:
     """Return the problems that can be found without types."""
     scopes = traverse_scope(query.tree)
     taken = tuple(problem for scope in scopes for problem in window_name_clashes(scope, inputs))
@@ -135,7 +141,7 @@ def _untyped_problems(query: Query, inputs: Mapping[str, Columns | None]) -> tup
         *(problem for scope in scopes for problem in find_unresolved(scope, inputs)),
         *(problem for scope in scopes for problem in find_ungrouped(scope, inputs)),
         *misplaced_aggregates(query),
-        *wrong_calls(query),
+        *wrong_calls(query, functions),
         *find_unsupported(query),
         *nondeterministic_keys(query),
     )

@@ -15,6 +15,7 @@ from penstock.sql.catalog.function_names import written_name
 from penstock.sql.gateway.selection import EVERYTHING, GatewayInput, SelectedOutput, Selection
 from penstock.sql.parse.query import Problem, Query, start_of
 from penstock.sql.types.columns import data_type
+from penstock.sql.types.user_functions import plain_name
 
 WAY_OUT: Final = "write `materialized: topic`, so that Spark runs it"
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -282,5 +283,5 @@ def _describe_node(node: exp.Expr) -> str:
     if isinstance(node, exp.Subquery | exp.Query):
         return "subquery"
     if isinstance(node, exp.Func):
-        return f"{written_name(node)}(…)"
+        return f"{plain_name(written_name(node))}(…)"
     return f"`{node.sql(comments=False)}`"

@@ -6,31 +6,31 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from penstock.errors import nearest
-from penstock.sql.catalog.flink_functions import ABSENT, SPECIAL, TABLE, Function
+from penstock.sql.catalog.flink_functions import ABSENT, TABLE, Function
 from penstock.sql.catalog.function_names import called_name, has_over, needs_over, written_name
-from penstock.sql.catalog.pipeline_functions import PIPELINE_ABSENT, PIPELINE_TABLE, TRANSLATED
+from penstock.sql.catalog.pipeline_functions import PIPELINE_ABSENT, PIPELINE_TABLE
 from penstock.sql.catalog.spark_functions import SPARK_NAMES
 from penstock.sql.lint.unsupported_pipeline import find_pipeline_misuses
+from penstock.sql.lint.user_calls import FLINK_NAMES, PIPELINE_NAMES, misused_functions
 from penstock.sql.parse.allowed_forms import UNSAFE_FUNCTIONS
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, argument_problem, offset_of, start_of
 from penstock.sql.parse.window_calls import parse_window_call, unknown_unit
-from penstock.sql.parse.window_tvf import SPANS, WINDOW_PARTS
 from penstock.sql.types.columns import type_text
 from penstock.sql.types.families import MEMBERS, KnownTypes
-from penstock.sql.types.inference_overrides import MODEL_CALLS
-from penstock.sql.types.int256 import NAMES as WIDE_NAMES
-
-FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *WINDOW_PARTS, *MODEL_CALLS})
-PIPELINE_NAMES: Final = frozenset({*PIPELINE_TABLE, *PIPELINE_ABSENT, *TRANSLATED, *WIDE_NAMES})
+from penstock.sql.types.user_functions import NO_FUNCTIONS, UserFunctions
 
 
-def wrong_calls(query: Query) -> Iterator[Problem]:
-    """Report functions that do not exist, have no equivalent, or have a wrong number of arguments."""
+def wrong_calls(query: Query, functions: UserFunctions = NO_FUNCTIONS) -> Iterator[Problem]:
+    """Report functions that do not exist, have no equivalent, or have a wrong number of arguments.
+
+    `functions` are those of the user.
+    """
     in_flink = query.dialect is PROJECT
     table, missing = (TABLE, ABSENT) if in_flink else (PIPELINE_TABLE, PIPELINE_ABSENT)
     names = SPARK_NAMES | (FLINK_NAMES if in_flink else PIPELINE_NAMES)
     yield from _unknown_units(query.tree) if in_flink else find_pipeline_misuses(query)
+    yield from misused_functions(query.tree, functions)
     for node in query.tree.find_all(exp.Func, exp.Overlaps):
         if in_flink and (absent := _absent_form(node)) is not None:
             yield absent
@@ -46,9 +46,11 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
             shown = word if in_flink else word.lower()
             text = f"{shown} cannot run as a stream here"
             yield Problem("sql-unsupported", text, _call_offset(node), missing[word], shown)
-        elif word not in names:
-            close = nearest(word, [known for known in names if known not in UNSAFE_FUNCTIONS])
-            hint = f"did you mean `{close if in_flink else close.lower()}`?" if close else _FUNCTIONS
+        elif word not in names and word not in functions:
+            close = nearest(word, [*functions, *(known for known in names if known not in UNSAFE_FUNCTIONS)])
+            own = functions.get(close or "")
+            named = own.name if own is not None else close if in_flink or close is None else close.lower()
+            hint = f"did you mean `{named}`?" if named else _FUNCTIONS
             yield Problem("sql-unknown-function", f"there is no function `{name}`", _call_offset(node), hint, name)
         elif word in table and isinstance(node, exp.Anonymous):
             yield from _check_argument_count(node, word, table[word])

@@ -18,6 +18,7 @@ from penstock.sql.rewrite.json import JSON_CALLS
 from penstock.sql.rewrite.operators import OPERATORS, TYPE_OF
 from penstock.sql.rewrite.pipeline_calls import PIPELINE_CALLS, PIPELINE_OPERATORS
 from penstock.sql.rewrite.templates import Rewrite, call, fill_template, rename_call, wrap_operand
+from penstock.sql.types.user_functions import PREFIX
 
 
 def rewrite_flink_functions(tree: exp.Query) -> exp.Query:
@@ -53,6 +54,8 @@ def _rule_for(
 ) -> Rewrite | None:
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
+        if name.startswith(PREFIX):
+            return _raise_errors
         return by_name.get(name) or (partial(_apply_template, table[name]) if name in table else None)
     return by_class.get(type(node))
 
@@ -60,6 +63,19 @@ def _rule_for(
 def _apply_template(function: Function, node: exp.Expr) -> exp.Expr | None:
     place = len(node.expressions) - function.min_arguments
     return fill_template(function.spark[place], *node.expressions) if 0 <= place < len(function.spark) else None
+
+
+def _raise_errors(node: exp.Expr) -> exp.Expr:
+    """Rewrite a call of a user function, which returns a value and an error: the error is raised for its row.
+
+    The call must not be repeated, because calls in its arguments would then be repeated with it.
+    """
+    return fill_template(_VALUE_OR_ERROR, node)
+
+
+_VALUE_OR_ERROR: Final = (
+    "GET(TRANSFORM(ARRAY(_1), r -> IF(r.error IS NULL, r.value, RAISE_ERROR(CONCAT(r.error, '. SQLSTATE: 22023')))), 0)"
+)
 
 
 # By name

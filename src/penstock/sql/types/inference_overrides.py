@@ -9,24 +9,25 @@ from penstock.sql.parse.replacement import replace_node
 from penstock.sql.types.columns import data_type
 from penstock.sql.types.flink_inference import WHOLE
 from penstock.sql.types.long_decimals import SPARK_DIGITS
+from penstock.sql.types.user_functions import NO_FUNCTIONS, UserFunctions
 
 MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
 
 
-def insert_type_casts(tree: exp.Expr, answers: Mapping[str, str]) -> None:
+def insert_type_casts(tree: exp.Expr, answers: Mapping[str, str], functions: UserFunctions = NO_FUNCTIONS) -> None:
     """Insert casts for types that inference does not know, or gets wrong for Spark.
 
-    `answers` has the result types of `ML_PREDICT` by model.
+    `answers` has the result types of `ML_PREDICT` by model; `functions` are those of the user.
     """
     for node in list(tree.find_all(exp.Anonymous, exp.Literal, exp.Year, exp.Uuid, exp.TimestampTrunc)):
-        kind = _type_of(node, answers)
+        kind = _type_of(node, answers, functions)
         if kind is not None:
             cast = exp.Cast(this=exp.null(), to=data_type(kind).copy())
             replace_node(node, cast)
             cast.set("this", node)
 
 
-def _type_of(node: exp.Expr, answers: Mapping[str, str]) -> str | None:
+def _type_of(node: exp.Expr, answers: Mapping[str, str], functions: UserFunctions) -> str | None:
     match node:
         case exp.Year():
             return "INT"
@@ -38,6 +39,8 @@ def _type_of(node: exp.Expr, answers: Mapping[str, str]) -> str | None:
             return _number_type(node.name)
         case exp.Anonymous() if node.name.upper() in MODEL_CALLS and node.expressions:
             return answers.get(node.expressions[0].name)
+        case exp.Anonymous() if (function := functions.get(node.name.upper())) is not None:
+            return function.returns or None
         case _:
             return None
 

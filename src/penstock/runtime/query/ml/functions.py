@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, StructType
 
 from penstock.clients.extras import require
 from penstock.errors import ServiceError
-from penstock.manifest.model import AskedModel
+from penstock.manifest.calls import AskedModel
 from penstock.runtime.query.ml.scoring import Recipe, open_session, score
 from penstock.runtime.query.ml.signature import Signature, answer_of, check_arguments, signature_of
 from penstock.spark_internals.frames import python_calls

@@ -1,0 +1,1 @@
+"""User functions: Python over Arrow batches, as functions of Spark SQL."""

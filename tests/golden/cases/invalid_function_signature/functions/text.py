@@ -1,0 +1,5 @@
+from penstock.functions import STRING
+
+
+def initials(name, *, sep: STRING = ".") -> STRNG:
+    return name

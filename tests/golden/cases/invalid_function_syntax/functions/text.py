@@ -1,0 +1,5 @@
+from penstock.functions import STRING
+
+
+def initials(name: STRING) -> STRING
+    return name
