@@ -4,14 +4,13 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from penstock.clients.files.parquet import all_rows
 from penstock.plan.deployed.place import ProjectPlace
 from penstock.runtime.delivery.progress import QueryProgress
 from penstock.runtime.run.preview import peek
@@ -101,22 +100,7 @@ class Running:
 
 def parquet_rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of all Parquet files below a directory. Times are without a zone, in UTC."""
-    files = (path for path in sorted(folder.rglob("*.parquet")) if not path.name.startswith((".", "_")))
-    tables = [pq.read_table(path, partitioning=None, coerce_int96_timestamp_unit="us") for path in files]
-    names = dict.fromkeys(name for table in tables for name in table.column_names)
-    rows = (row for table in tables for row in table.to_pylist(maps_as_pydicts="strict"))
-    return [{name: _without_zone(row.get(name)) for name in names} for row in rows]
-
-
-def _without_zone(value: Any) -> Any:
-    match value:
-        case datetime():
-            return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
-        case list():
-            return [_without_zone(each) for each in value]
-        case dict():
-            return {name: _without_zone(each) for name, each in value.items()}
-    return value
+    return all_rows(path for path in sorted(folder.rglob("*.parquet")) if not path.name.startswith((".", "_")))
 
 
 def _put(path: Path, text: str) -> None:
